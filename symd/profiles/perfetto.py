@@ -8,6 +8,7 @@ mapping's load_bias is p_vaddr - p_offset there. A mapping has no kind: that of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
 from symd.errors import SymdError
@@ -179,8 +180,10 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
 class _Reader:
     def __init__(self, data: bytes, spending: ProfileBudget) -> None:
         self._spending = spending
-        self._packets = [
-            one for one in each_packet(data, spending) if _READ & {at.name for at, _ in one.message.ListFields()}
+        self._kept = [
+            (one.message.SerializeToString(), one.tables)  # a message takes ten times as much as its bytes
+            for one in each_packet(data, spending)
+            if _READ & {at.name for at, _ in one.message.ListFields()}
         ]
         self._symbols: dict[_Key, dict[int, tuple[Frame, ...]]] = {}
         self._found = SampledProfile((), tasks=[])
@@ -193,9 +196,9 @@ class _Reader:
 
     def profile(self) -> SampledProfile:
         """Symbols are at the end of a trace, so they are read first."""
-        for packet in self._packets:
+        for packet in self._packets():
             self._read_symbols(packet.message.module_symbols)
-        for packet in self._packets:
+        for packet in self._packets():
             message = packet.message
             if message.HasField("trace_packet_defaults"):
                 defaults = message.trace_packet_defaults.stack_sample_defaults
@@ -213,6 +216,10 @@ class _Reader:
             found.notes.append("heap profiles and the streaming profiles of Chrome are not read")
         found.tasks = list(self._tasks) or [Task()]
         return found
+
+    def _packets(self) -> Iterator[Packet]:
+        for content, tables in self._kept:
+            yield Packet(perfetto_pb2.TracePacket.FromString(content), tables)
 
     def _read_symbols(self, symbols: perfetto_pb2.ModuleSymbols) -> None:
         for one in symbols.address_symbols:

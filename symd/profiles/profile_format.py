@@ -143,8 +143,7 @@ _SHARE = 12
 MEMBERS_A_RECORD = 16
 """JSON values that count as one record: what is read of a sample or a record has about as many."""
 BYTES_A_RECORD = 32
-"""Bytes of protocol buffers that count as one record before they are read: the smallest message has two, and takes
-twenty-six times as many."""
+"""Bytes of protocol buffers that count as one record before they are read."""
 
 
 class ProfileBudget:
@@ -160,9 +159,18 @@ class ProfileBudget:
 
     def read(self, number: int = 1) -> None:
         """Count fields, samples, rows or frames that are read. Raises LimitExceeded."""
+        self.check(number)
         self._records += number
+
+    @property
+    def left(self) -> int:
+        """How many more fields, samples, rows or frames may be read."""
+        return self._most_records - self._records
+
+    def check(self, number: int) -> None:
+        """Raise LimitExceeded where so many more could not be read."""
         most = self._most_records
-        if self._records > most:
+        if self._records + number > most:
             raise beyond("profile_records", most, f"has more than {most} fields or samples", WHERE)
 
     def read_json(self, text: str, begin: int, end: int) -> None:

@@ -6,16 +6,21 @@ Source: protobuf.dev, "Encoding"."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableSequence
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError, Message
 
+from symd.core.message_count import FIELDS, LEAF, message_count
 from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.samples import shown_name
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+COUNTED_BYTES = 64 << 10
+"""The messages of a smaller protocol buffer are not counted before it is parsed."""
 MessageType = TypeVar("MessageType", bound=Message)
 
 
@@ -59,9 +64,28 @@ def _varint(data: bytes, at: int, where: str) -> tuple[int, int]:
     raise Malformed(f"a number at byte {at} does not end", where=where)
 
 
+@cache
+def _kinds(descriptor: Descriptor) -> bytes:
+    """What ``message_count`` is told of a message and all that it holds."""
+    kinds, table = [descriptor], bytearray()
+    for each in kinds:
+        entries = bytearray(FIELDS)
+        for field in each.fields:
+            if field.message_type is not None:
+                if field.message_type not in kinds:
+                    kinds.append(field.message_type)
+                entries[field.number] = kinds.index(field.message_type)
+            elif field.type in (field.TYPE_STRING, field.TYPE_BYTES):
+                entries[field.number] = LEAF
+        table += entries
+    return bytes(table)
+
+
 def parsed(kind: type[MessageType], data: bytes, where: str, spending: ProfileBudget) -> MessageType:
     """The bytes as a message of this kind. Raises Malformed, and LimitExceeded before the memory is spent."""
     spending.read_message(len(data))
+    if len(data) >= COUNTED_BYTES:
+        spending.check(message_count(data, _kinds(kind.DESCRIPTOR), spending.left))
     try:
         return kind.FromString(data)
     except DecodeError as error:

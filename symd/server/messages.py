@@ -162,7 +162,9 @@ class Requests:
         self._read, self._flight, self._call = read, flight, call
         self._idle_seconds = limits.idle_seconds
         self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
         self._held = 0
+        self._ended = False
         self._next: Future[object] | None = Future()
         self._next.set_result(first)
         self.notify: Callable[[], None] = lambda: None
@@ -184,7 +186,9 @@ class Requests:
         return self._take_message(None) if self._begun().done() else None
 
     def end(self) -> None:
-        """Let the handler's thread end when it asks for the next message."""
+        """Let the handler's thread end when it asks for the next message. Nothing is held from here on."""
+        with self._lock:
+            self._ended = True
         self._release()
         if self._next is not None:
             self._next.cancel()
@@ -216,14 +220,22 @@ class Requests:
         if message is EOF:
             return None
         assert isinstance(message, bytes)  # noqa: S101 - what gRPC gives
-        self._held = self._flight.hold(self._call.client, len(message))
+        self._hold(len(message))
         self._next = None
         if self._flight.has_room(self._call.client, len(message)):
             self._begun()
         return message
 
+    def _hold(self, size: int) -> None:
+        """Count a message until ``_release``. Raises ``Busy``, and ``CallEnded`` where nobody would release it."""
+        with self._lock:
+            if self._ended:
+                raise CallEnded
+            self._held = self._flight.hold(self._call.client, size)
+
     def _release(self) -> None:
-        held, self._held = self._held, 0
+        with self._lock:
+            held, self._held = self._held, 0
         self._flight.release(self._call.client, held)
 
 
@@ -251,14 +263,19 @@ class Responses:
         self._sending = _on_loop(self._send(message), self._loop, self._call)
 
     async def last_taken(self) -> None:
-        """Wait, on the event loop, until the client has taken the last message. Raises ``DeadlineExceeded`` as
-        ``put``."""
+        """Wait, on the event loop, until the client has taken the last message. Raises ``CallEnded`` and
+        ``DeadlineExceeded`` as ``put``."""
+        if self._sending is None:
+            return
+        sent = asyncio.wrap_future(self._sending)
+        done, _ = await asyncio.wait([sent], timeout=WRITE_SECONDS)
+        if not done:
+            sent.cancel()
+            raise _not_taken()
         try:
-            if self._sending is not None:
-                async with asyncio.timeout(WRITE_SECONDS):
-                    await asyncio.wrap_future(self._sending)
-        except TimeoutError:
-            raise _not_taken() from None
+            sent.result()
+        except (BaseError, asyncio.CancelledError):
+            raise CallEnded from None
 
     def end(self) -> None:
         """Let the handler's thread end when it makes the next message."""

@@ -9,14 +9,24 @@ from types import ModuleType
 
 import pytest
 
-from symd.core import abbreviations, dies, line_program, range_lists, relocations, sorting, strings, text_layout
+from symd.core import (
+    abbreviations,
+    dies,
+    line_program,
+    message_count,
+    range_lists,
+    relocations,
+    sorting,
+    strings,
+    text_layout,
+)
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from tests.core.uncompiled import uncompiled
 
 MODULES = {
     module.__name__.rpartition(".")[2]: module
-    for module in (dies, line_program, relocations, sorting, strings, text_layout)
+    for module in (dies, line_program, message_count, relocations, sorting, strings, text_layout)
 }
 GAP = 16
 
@@ -306,3 +316,16 @@ def test_the_rows_of_objects_follow_each_other(core: ModuleType) -> None:
     assert rows.column("unit").tolist() == [0, 0, 0, 2, 2]
     rows.begin(lists.RangeRows(), (0x2E,), False)
     assert rows.count == 0
+
+
+@both("message_count")
+def test_messages_are_counted_as_deep_as_they_are_known(core: ModuleType) -> None:
+    """Kind 0 has messages of kind 1 in field 1 and texts in field 2; kind 1 has texts in field 3."""
+    kinds = bytearray(2 * core.FIELDS)
+    kinds[1], kinds[2], kinds[core.FIELDS + 3] = 1, core.LEAF, core.LEAF
+    inner = b"\x1a\x01x" * 5 + b"\x12\x00" * 7  # field 2 is unknown there
+    data = (b"\x0a" + bytes([len(inner)]) + inner) * 3 + b"\x12\x02\x0a\x00" + b"\x08\x96\x01"
+    assert core.message_count(data, bytes(kinds), 1000) == 3 * (1 + 5) + 1
+    assert core.message_count(data, bytes(kinds), 4) > 4
+    assert core.message_count(data + b"\x0a\x7f", bytes(kinds), 1000) == 19
+    assert core.message_count(b"", bytes(kinds), 1000) == 0

@@ -9,7 +9,7 @@ import pytest
 
 from symd import profiles
 from symd.config import Limits
-from symd.errors import LimitExceeded
+from symd.errors import LimitExceeded, Malformed
 from symd.profiles import Options, profile_format
 from symd.profiles.profile_format import MEMBERS_A_RECORD
 from tests.profiles.modules import SAMPLES
@@ -117,3 +117,33 @@ def test_samples_of_many_types_are_no_table_without_bounds(name, monkeypatch):
     monkeypatch.setattr(profile_format, "PROFILE_RECORDS", most)
     with pytest.raises(LimitExceeded, match="fields or samples"):
         profiles.samples(WIDE[name], name=form)
+
+
+TINY = {
+    "empty": length_field(4, b""),
+    "empty, its size in three bytes": b"\x22\x80\x80\x00",
+    "within a group": b"\x0b\x22\x00\x0c",
+    "after numbers of fixed size": b"\x79" + bytes(8) + b"\x7d" + bytes(4) + b"\x22\x00",
+    "labels of one sample": length_field(3, b""),
+    "texts": length_field(6, b""),
+}
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_messages_are_counted_before_they_are_parsed(name, monkeypatch):
+    """What ends too early is refused as damaged by who parses it: these are not parsed."""
+    monkeypatch.setattr(profile_format, "PROFILE_RECORDS", 35_000)
+    many = TINY[name] * 40_000
+    if name == "labels of one sample":
+        many = length_field(2, many)
+    with pytest.raises(Malformed, match="damaged"):
+        profiles.samples(TINY[name] * 10 + b"\x22\x7f", name="pprof")
+    with pytest.raises(LimitExceeded, match="more than 35000 fields"):
+        profiles.samples(many + b"\x22\x7f", name="pprof")
+
+
+def test_messages_that_are_not_too_many_are_counted_once():
+    """A sample of 40 bytes, a million of them, of which each has a label."""
+    sample = length_field(1, b"\x01" * 28) + length_field(2, b"\x05") + length_field(3, number_field(1, 0))
+    tables = length_field(6, b"") + length_field(1, b"") + length_field(4, number_field(1, 1))
+    assert len(profiles.samples(tables + length_field(2, sample) * 1_000_000, name="pprof").samples) == 1_000_000

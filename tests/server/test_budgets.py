@@ -456,6 +456,27 @@ def test_a_streams_bytes_are_given_back(tmp_path):
         assert refusal(lambda: next(stream))[2]["limit"] == "client_bytes_in_flight"
 
 
+def test_cancelled_uploads_give_their_bytes_back(tmp_path):
+    content = b"x" * (1 << 20)
+    header = m.UploadModuleRequest(header=m.UploadHeader(sha256="0" * 64, size_bytes=20 * len(content)))
+    with served(tmp_path) as (address, daemon):
+        for _ in range(40):
+            sent = threading.Event()
+
+            def parts(sent=sent):
+                yield header
+                for number in range(20):
+                    if number == 8:
+                        sent.set()
+                    yield m.UploadModuleRequest(chunk=content)
+
+            with grpc.insecure_channel(address, (("grpc.use_local_subchannel_pool", 1),)) as channel:
+                call = ModuleServiceStub(channel).UploadModule.future(parts())
+                assert sent.wait(ANSWERED_WITHIN)
+                call.cancel()
+        assert eventually(lambda: daemon.flight.total == 0)
+
+
 @pytest.mark.parametrize(
     ("limits", "request_", "name"),
     [

@@ -14,7 +14,7 @@ from grpc.aio import BaseError
 from symd.config import Limits
 from symd.server.answering import Method, MethodOptions, serve_stream
 from symd.server.call import Call, CallEnded
-from symd.server.messages import BytesInFlight
+from symd.server.messages import BytesInFlight, Requests, Responses
 from symd.server.waiting import WaitingCalls
 from symd.server.work_queues import Work, WorkQueue
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
@@ -66,5 +66,76 @@ def test_a_stream_whose_call_has_ended_keeps_no_thread() -> None:
                 await serve_stream(method, at_work, Context(call), call)
         assert await asyncio.to_thread(left.wait, SECONDS)
         assert await asyncio.wait_for(at_work.work_queues[Work.STREAM].run("another", lambda: 7), SECONDS) == 7
+
+    asyncio.run(main())
+
+
+LARGE = 10 << 20
+
+
+def test_a_message_read_ahead_is_not_held_once_its_call_has_ended() -> None:
+    flight, call = BytesInFlight(Limits()), Call("x", "p", None)
+    messages = iter([b"b" * LARGE])
+    taken, arrived, ended = threading.Event(), threading.Event(), threading.Event()
+
+    async def read() -> bytes:
+        return next(messages)
+
+    def handle(requests: Requests) -> None:
+        assert len(next(requests)) == LARGE
+        taken.set()
+        assert ended.wait(SECONDS)
+        with pytest.raises(CallEnded):
+            next(requests)
+
+    async def main() -> None:
+        requests = Requests(b"a" * LARGE, read, flight, call, Limits())
+        requests.notify = arrived.set
+        handler = asyncio.create_task(asyncio.to_thread(handle, requests))
+        assert await asyncio.to_thread(taken.wait, SECONDS)
+        assert await asyncio.to_thread(arrived.wait, SECONDS)
+        assert flight.total == LARGE
+        call.end()
+        ended.set()
+        await handler
+
+    asyncio.run(main())
+    assert flight.total == 0
+
+
+def test_a_response_that_nobody_takes_any_more_ends_the_wait_for_it() -> None:
+    async def main() -> None:
+        call = Call("x", "p", None)
+
+        async def write(_: bytes) -> None:
+            asyncio.get_running_loop().call_soon(call.end)
+            await asyncio.sleep(SECONDS)
+
+        responses = Responses(write, BytesInFlight(Limits()), call)
+        await asyncio.to_thread(responses.put, b"x")
+        with pytest.raises(CallEnded):
+            await responses.last_taken()
+
+    asyncio.run(main())
+
+
+def test_who_is_cancelled_while_a_response_is_taken_is_cancelled() -> None:
+    """As grpc.aio does it: the wait is over, and the call has not ended for all that."""
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def write(_: bytes) -> None:
+            begun.set()
+            await asyncio.sleep(SECONDS)
+
+        responses = Responses(write, BytesInFlight(Limits()), Call("x", "p", None))
+        await asyncio.to_thread(responses.put, b"x")
+        await begun.wait()
+        waiting = asyncio.create_task(responses.last_taken())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
 
     asyncio.run(main())

@@ -22,20 +22,29 @@ from symd.rpc.addresses import BACKLOG
 HEAD_BYTES: Final = 16 << 10
 """The longest incomplete head of a request: its line and its headers."""
 SILENT_SECONDS: Final = 15
-"""How long a connection may be silent before its first request, encryption included, and between two."""
+"""How long the head of a connection's first request may take, once it is encrypted, and that of the next one after an
+answer. A TLS handshake has asyncio's own limit of a minute."""
 CONNECTIONS: Final = 384
-"""Connections open at a time; further ones are answered with 503."""
+"""Connections open at a time; further ones are closed."""
 GRACE_SECONDS: Final = 3
 """What requests that run get when the server ends."""
 
 
 class HttpConnection(H11Protocol):
-    """A connection of an HTTP client, whose first request has to begin within uvicorn's time between requests."""
+    """A connection of an HTTP client. It is closed at once where too many are open, and where the head of a request
+    does not come within uvicorn's time between requests."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.app_state = {**self.app_state, "peercert": transport.get_extra_info("peercert")}
+        if len(self.connections) > CONNECTIONS:
+            transport.abort()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what comes, as uvicorn does, except that the timer goes on until a request's head is complete."""
+        self.conn.receive_data(data)
+        self.handle_events()
 
     def send_400_response(self, msg: str) -> None:
         """Say that what came is no request. Where an answer has begun, for which uvicorn raises an error, nothing more
@@ -64,7 +73,7 @@ def serving(app: ASGIApp, listener: socket.socket, tls: Context | None = None) -
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=CONNECTIONS + 1,  # requests whose clients have left count, too
         backlog=BACKLOG,
         timeout_keep_alive=SILENT_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,

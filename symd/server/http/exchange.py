@@ -368,7 +368,9 @@ async def _body(request: Request, route: WebRoute, work_queue: HttpWorkQueue, se
 
 
 def _too_long(route: WebRoute, request: Request) -> LimitExceeded:
-    return LimitExceeded(f"the request's body has more than {route.body_limit} bytes", where=request.url.path)
+    most = route.body_limit
+    what, metadata = f"the request's body has more than {most} bytes", {"limit": "body_bytes", "value": str(most)}
+    return LimitExceeded(what, where=request.url.path, metadata=metadata)
 
 
 def _compressed(reply: Reply, wanted: bool) -> Reply:

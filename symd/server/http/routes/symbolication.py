@@ -54,12 +54,12 @@ def _symbolicate(site: Site, asked: HttpRequest) -> Reply:
     request = an_object(parsed(asked.body), "the request")
     jobs = a_list(request["jobs"], "jobs") if "jobs" in request else [request]
     if len(jobs) > JOBS:
-        raise LimitExceeded(f"{len(jobs)} jobs, at most {JOBS} are taken")
+        raise _beyond("jobs", JOBS, f"{len(jobs)} jobs, at most {JOBS} are taken")
     read = [_job(an_object(job, "a job")) for job in jobs]
     if sum(len(stack) for job in read for stack in job.stacks) > ADDRESSES:
-        raise LimitExceeded(f"more than {ADDRESSES} addresses", hint="ask in several requests")
+        raise _beyond("addresses", ADDRESSES, f"more than {ADDRESSES} addresses")
     if sum(len(job.stacks) for job in read) > ADDRESSES:
-        raise LimitExceeded(f"more than {ADDRESSES} stacks", hint="ask in several requests")
+        raise _beyond("addresses", ADDRESSES, f"more than {ADDRESSES} stacks")
     modules = _ModuleLookup(site, _offsets(read))
     return Reply(_joined(_json_pieces(modules, read), site.limits.response_bytes))
 
@@ -100,7 +100,7 @@ class _Job(NamedTuple):
 def _job(job: dict[str, Any]) -> _Job:
     libraries = [_library(each) for each in a_list(job.get("memoryMap"), "memoryMap")]
     if len(libraries) > MODULES:
-        raise LimitExceeded(f"{len(libraries)} modules, at most {MODULES} are taken")
+        raise _beyond("modules", MODULES, f"{len(libraries)} modules, at most {MODULES} are taken")
     stacks = [
         [_frame(frame, len(libraries)) for frame in a_list(stack, "a stack")]
         for stack in a_list(job.get("stacks"), "stacks")
@@ -337,7 +337,7 @@ def _assembly(site: Site, asked: HttpRequest) -> Reply:
     request = an_object(parsed(asked.body), "the request")
     start, size = (a_hexadecimal(request.get(name), name) for name in ("startAddress", "size"))
     if size > LARGEST_CODE:
-        raise LimitExceeded(f"{size} bytes of code, at most {LARGEST_CODE} are listed")
+        raise _beyond("code_bytes", LARGEST_CODE, f"{size} bytes of code, at most {LARGEST_CODE} are listed")
     module = _first_visible(site, _named(site, request))
     if module is None:
         return json_reply({"error": "no module has that name"})
@@ -384,10 +384,14 @@ def _code(listing: Listing, first: Answer, begin: int, end: int, start: int) -> 
     }
 
 
+def _beyond(name: str, most: int, message: str) -> LimitExceeded:
+    return LimitExceeded(message, hint="ask in several requests", metadata={"limit": name, "value": str(most)})
+
+
 def parsed(body: bytes) -> Any:
     """The value that a request's body is. Raises BadQuery and LimitExceeded."""
     if sum(map(body.count, (b",", b"[", b":", b"{"))) > VALUES:
-        raise LimitExceeded(f"the request's body has more than {VALUES} values", hint="ask in several requests")
+        raise _beyond("values", VALUES, f"the request's body has more than {VALUES} values")
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
