@@ -266,7 +266,9 @@ def _near(option: str, others: Sequence[str]) -> list[str]:
     return [each for each in others if alike(each.lstrip("-"), [bare], least=_ALIKE)]
 
 
-_MISSING: Final = {"info": Advice("symd doctor says what is installed here, symd info FILE what is in a file")}
+_MISSING: Final = {
+    "info": Advice("symd doctor shows what is installed here, and symd info FILE shows what is in a file")
+}
 """What is said of a verb without its FILE, where an example would not do."""
 
 
@@ -414,7 +416,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
         (verb in ("hot", "profile"), "modules go after -m:", with_option("-m", first, typed)),
         (verb == "record" and ":" not in text, _NO_SAMPLES[0], ["run", "--", *typed_words(context)[1:]]),
-        (verb == "token" and not _MAKES.isdisjoint(typed_words(context)), "NAME is all that it takes:", ["token", text]),
+        (verb == "token" and not _MAKES.isdisjoint(typed_words(context)), "it takes only NAME:", ["token", text]),
         (verb == "core", "modules go after -m:", with_option("-m", text, typed)),
         (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", with_option("-m", first, typed)),  # noqa: PTH113 - as above
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *with_option("-o", text, typed)[1:]]),
@@ -424,9 +426,9 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         (verb == "listing" and text.isdecimal() and bool(place), "the code around a place goes after --around:", ["listing", first, "--around", str(place), "--before", text, "--after", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
-        (verb == "variables" and bool(asked), "all variables of a place are shown:", [verb, *asked]),
+        (verb == "variables" and bool(asked), "every variable at the place is shown:", [verb, *asked]),
         (verb == "variables" and is_place(text), "a place is one word:", [verb, first, f"{second}+{text}"]),
-        (verb == "variables", "all variables of a place are shown:", [verb, first, second]),
+        (verb == "variables", "every variable at the place is shown:", [verb, first, second]),
         (verb == "annotate" and not os.path.exists(text), "for samples on instructions, write", ["listing", "--profile", "PROFILE", "--function", text, _file_of(context)]),  # noqa: PTH110 - pathlib is slow to load
         ("--server" in options and not first, "a daemon's address goes after --server:", with_option("--server", text, typed)),
     )  # fmt: skip

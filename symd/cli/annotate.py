@@ -155,7 +155,7 @@ def _say_nothing_is_known(log: str, given: Sequence[GivenModule], source: _Modul
         return
     said = f"{name}: 0 lines annotated: none names a place in a module that is known"
     if not given:
-        said += f"; write {call_with(['-m', 'FILE'])}, where FILE is what ran"
+        said += f"; write {call_with(['-m', 'FILE'])}, where FILE is the module that ran"
     elif numbers:
         asked = [(each, source.symbolize(given[0].digest, ByAddress(ObjectAddress(each)))) for each in numbers]
         inside = next((each for each, answer in asked if answer.reason is not Reason.OUTSIDE_TEXT), None)

@@ -200,7 +200,8 @@ def elsewhere_note(query: ByKernel, answer: Answer, begin: Answer, kernels: Sequ
     size = f"{query.kernel} has {max(sizes)} bytes: " if sizes else ""
     if not other and not size:
         return ""
-    return f"{size}{query} lies {f'in {other}' if other else 'behind its end, in no code'}"
+    where = f"in {other}" if other else "past its end, in no function's code"
+    return f"{size}{query} lies {where}"
 
 
 def _code_of(answer: Answer) -> str:

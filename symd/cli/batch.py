@@ -58,7 +58,7 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
     multiple=True,
     metavar="[ID=]FILE|FOLDER",
     shell_complete=complete_files,
-    help="A module that the samples refer to, or a folder with all of them; ID is what they call it.",
+    help="A module that the samples refer to, or a folder of such modules; ID is the samples' name for it.",
 )
 @module_server_option
 @click.option(

@@ -57,7 +57,7 @@ def destination_options(verb: Verb) -> Verb:
         "-o",
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Write them into this folder instead, as symd run does: modules/SHA256, and captures.jsonl.",
+        help="Write the modules to this folder instead, as symd run does: modules/SHA256, and captures.jsonl.",
     )
     return to_server(to_folder(verb))
 
@@ -157,7 +157,7 @@ _TRIES = 5
     epilog=example(
         "symd collect --caches                              # until Ctrl-C\n"
         "symd collect --once --out modules ~/.triton/cache  # once, into a folder\n"
-        "symd collect --once captures                       # by symd run"
+        "symd collect --once captures                       # a folder of symd run"
     ),
 )
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=complete_files)

@@ -43,7 +43,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, folder
         _write(place / name, data, file, force=force)
         _report(item, folder / name, as_json)
     if place is not None and is_whole:
-        complain(f"{file} is one code object, with no others inside: it was copied")
+        complain(f"{file} is one code object, with no others inside, so it was copied")
 
 
 def _objects(file: str, server: str | None, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:

@@ -102,8 +102,8 @@ def _argument(argument: Mapping[str, Any]) -> str:
 @json_option
 @shown_anyway("-a", "--all", "-l", "--list-elf", "-lelf", "-W", "--wide")
 def command(files: tuple[str, ...], server: str | None, limits: Limits, as_json: bool) -> int:
-    """Show what is inside each FILE: containers, code objects, targets, kernels and their debug data. Of a profile:
-    its values and modules, how many samples have no line yet, and the call that finds these lines.
+    """Show what is inside each FILE: containers, code objects, targets, kernels and their debug data. For a profile,
+    show its values and modules, how many samples have no line yet, and the command that finds these lines.
 
     FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. If one of several files
     cannot be read, the others are shown, and the exit code is that of the worst error.

@@ -179,11 +179,11 @@ def command(
     surroundings (as with --around QUERY).
 
     Each instruction is shown once, below the line it comes from; if that line was inlined, a note names the function
-    it was inlined into. Instructions are shown by source line, or in address order with --by-address or --around, whose
-    place => marks. Disassembly needs the vendor's tool, on this machine or the daemon's; symd doctor says what to
-    install. With --profile, each line begins with its share of the profile; symd hot lists the hottest lines. Exit code
-    1: some code objects could not be disassembled, for example because time ran out; the last line on standard error
-    says how many.
+    it was inlined into. Instructions are shown by source line, or in address order with --by-address or --around;
+    => marks the place that --around names. Disassembly needs the vendor's tool, on this machine or the daemon's; symd
+    doctor says what to install. With --profile, each line begins with its share of the profile; symd hot lists the
+    hottest lines. Exit code 1: some code objects could not be disassembled, for example because time ran out; the last
+    line on standard error says how many.
     """
     allowed = allowed_folders(roots, rules)
     if place is not None:

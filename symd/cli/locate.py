@@ -162,10 +162,10 @@ def _written_for(answer: Located, module: OpenModule, path: str | None) -> Itera
             place = BySection(text.section_index, SectionOffset(offset))
             found = module.symbolizer.symbolize_one(module.digest, place, table.path)
             begins = "" if table.flags[row] & RowFlag.IS_STMT else ", where no statement begins"
-            yield f"code of it, in doubt: {text.address + offset:#x} ({text.section})+{offset:#x}{begins} [{found.reason.name}]"
+            yield f"uncertain address: {text.address + offset:#x} ({text.section})+{offset:#x}{begins} [{found.reason.name}]"
             shown += 1
     if shown:
-        yield f"symd symbolize --as-written {quote(module.name)} ADDRESS shows what is written, symd info {quote(module.name)} why it is doubted"
+        yield f"symd symbolize --as-written {quote(module.name)} ADDRESS shows what the debug data says; symd info {quote(module.name)} shows why it is doubted"
 
 
 def _about_files(module: OpenModule, file: str) -> str:
@@ -249,9 +249,9 @@ def _refused(answer: Located) -> str:
     return {
         Refusal.NO_SUCH_FILE: "no such source file",
         Refusal.AMBIGUOUS_FILE: "several source files are meant",
-        Refusal.NO_CODE_AT_LINE: f"no statement at this line of {found}",
-        Refusal.CONTRADICTORY: "the debug data contradicts itself at every statement of this line",
-        Refusal.PAST_END: f"no statement at or after this line of {found}{last}"
+        Refusal.NO_CODE_AT_LINE: f"no statement on this line of {found}",
+        Refusal.CONTRADICTORY: "the debug data contradicts itself at every statement on this line",
+        Refusal.PAST_END: f"no statement on or after this line of {found}{last}"
         if found
         else "past the end of the function",
         Refusal.NO_SUCH_FUNCTION: "no function of this name has code here",

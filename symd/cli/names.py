@@ -72,7 +72,7 @@ def command(
         if not found and or_part and match is Match.EXACT:
             part = replace(wanted, pattern=f"*{pattern}*", match=Match.GLOB)
             if found := list(module.symbolizer.names(module.digest, part, path)):
-                complain(f"nothing is named {pattern!r}: these names contain it")
+                complain(f"nothing is named {pattern!r}, but these names contain it")
         if not found:
             like = "" if match is Match.GLOB else _like(module, pattern, path) or _part(module, pattern, wanted, path)
             raise _nothing(pattern, file, like)

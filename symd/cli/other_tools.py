@@ -176,7 +176,7 @@ def _of_hot(option: str, typed: Sequence[str]) -> Advice:
     if option in _SOURCE:
         _, profile, modules = profile_among(typed)
         words = ["listing", "--profile", profile or "PROFILE", next(iter(modules), "FILE")]
-        return Advice("for samples beside the source write", words)
+        return Advice("for samples beside the source, write", words)
     if option in _PAGE:
         return _of_view(option, typed)
     words = _one_function(option, typed) if option in _OF_ONE_FUNCTION else []

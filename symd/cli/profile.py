@@ -67,7 +67,7 @@ def profile_module_options(verb: Verb) -> Verb:
             multiple=True,
             metavar="[ID=]FILE|FOLDER",
             shell_complete=complete_files,
-            help="A module that the profile refers to, or a folder with all of them; ID is what the profile calls it (build id, code object id, CRC, file name).",
+            help="A module that the profile refers to, or a folder of such modules; ID is the profile's name for it (build ID, code object ID, CRC, file name).",
         ),
         click.option("--format", "name", metavar="NAME", help="The profile's format, if its contents do not show it."),
         click.option(
@@ -175,11 +175,13 @@ def say_nothing_resolved(modules: Sequence[str], resolver: Resolver, names: Sequ
     wanted = resolver.wanted()
     if not modules and 1 < len(wanted) <= NAMED_IN_A_CALL:
         named = [part for each in wanted for part in ("-m", f"{each}=FILE")]
-        complain(f"no module was given: write {call_with(named)}, where each FILE is what ran under that name")
+        complain(
+            f"no module was given; write {call_with(named)}, where each FILE is the module that ran under that name"
+        )
     elif not modules and len(resolver.unknown) > 1:
-        complain(f"no module was given: write {call_with(['-m', 'FOLDER'])}, where FOLDER has the files that ran")
+        complain(f"no module was given; write {call_with(['-m', 'FOLDER'])}, where FOLDER holds the modules that ran")
     elif not modules:
-        complain(f"no module was given: write {call_with(['-m', 'FILE'])}, where FILE is what ran")
+        complain(f"no module was given; write {call_with(['-m', 'FILE'])}, where FILE is the module that ran")
     elif len(files) == 1:
         name = quote(names[0]) if len(names) == 1 else "NAME"
         complain(f"if {files[0]} is what the profile calls {name}, write -m {name}={quote(files[0])}")
@@ -317,7 +319,7 @@ def command(
     other input. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left unchanged.
 
     With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written
-    even if nothing could be resolved, and gzipped if its name ends in .gz. If you name none, folded stacks go to
+    even if nothing could be resolved, and gzipped if its name ends in .gz. Without OUT, folded stacks go to
     standard output, and other formats to a new file named after IN. Without --to, an OUT whose name ends in
     .speedscope.json, .firefox.json, .folded, .collapsed, .pftrace, .perfetto-trace, .pprof or .pb.gz is written in that
     format.
@@ -417,7 +419,7 @@ def _format_to_write(to: str | None, value: str | None, target: str, source: str
     found = to or by_name
     if value is not None and found is None:
         context = click.get_current_context()
-        raise Meant("--value chooses what --to writes", context, [*typed_words(context), "--to", "pprof"])
+        raise Meant("--value works only with --to", context, [*typed_words(context), "--to", "pprof"])
     if found is not None:
         check_output_is_not_input((target,), (source,))
     return found

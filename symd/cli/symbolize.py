@@ -165,7 +165,7 @@ def _doubted(file: str, query: str, ask_as_written: Ask) -> str:
     (written,) = ask_as_written([parse_query(query)])
     says = next((frame_text(frame.function or "(unnamed)", None, *frame[2:5]) for frame in written.frames), "nothing")
     called = call_text(["symbolize", "--as-written", *typed_words(click.get_current_context())[1:]])
-    return f"the debug data says {says} at {query}, and contradicts itself there: symd info {quote(file)} says how, {called} shows what it says"
+    return f"the debug data says {says} at {query}, but contradicts itself there: symd info {quote(file)} shows how, and {called} shows what it says"
 
 
 def _follow_input(session: Session, *, is_asked_for: bool) -> None:

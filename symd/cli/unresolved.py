@@ -126,8 +126,8 @@ def resolver_meant(resolver: Resolver, option: str = "-m") -> Resolver | None:
         )
         return None
     name = found.names[0]
-    why = "the only file that fits it" if found.is_of_several else "the only module in the profile without a file"
-    complain(f"{file} is taken for {name}, {why} ({calls[0]} says the same)")
+    why = "no other file fits" if found.is_of_several else "that is the only module in the profile without a file"
+    complain(f"{file} is assumed to be {name}, because {why} ({calls[0]} confirms it)")
     return resolver.with_module(NamedModule(found.module.digest, file, name))
 
 

@@ -117,7 +117,7 @@ def _refuse(file: str, query: str, found: InScope, objects: Sequence[ObjectSumma
             complain(next_step)
         item = next((each for each in objects if each.path == found.at.path), None)
         if item is not None and item.debug == DebugScheme.SPIRV:
-            complain(f"symd grab {quote(file)} --simulate dg2 -o OUT builds it for a device: ask OUT")
+            complain(f"symd grab {quote(file)} --simulate dg2 -o OUT builds it for a device; then ask about OUT")
         if item is not None and item.debug == DebugScheme.LINE_ONLY:
             is_nvidia = (item.target or "").startswith("sm_")
             complain(f"to have variables, compile with {_NVIDIA_VARIABLES if is_nvidia else '-g'}")
@@ -136,7 +136,7 @@ def _next_step(file: str, found: InScope) -> str:
     """What to type where the code, and not the debug data, is why there are no variables; "" elsewhere."""
     shown, first = quote(file), next(iter(found.at.candidates), None)
     if found.at.reason is Reason.CONTRADICTORY:
-        return f"symd info {shown} says what contradicts itself"
+        return f"symd info {shown} shows where the debug data contradicts itself"
     if found.at.reason in (Reason.OUTSIDE_TEXT, Reason.GAP):
         return f"symd info {shown} shows where its code lies"
     if found.at.reason is Reason.AMBIGUOUS and first is not None and first.section and not first.path:

@@ -44,9 +44,9 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
 
     This compares the line tables, functions, inlined calls and variables of each code object. The line that begins with
     FILE says how much was compared; lines above it name what could not be compared, and why. Both readings can agree on
-    debug data that contradicts itself: the last line then says how many bytes of code are answered CONTRADICTORY. Exit
-    code 1: there is a difference, or nothing was compared. FILE can be "-" for standard input. With --server it can be
-    modules/SHA256: the code objects then come from the daemon, and both readings are done here.
+    debug data that contradicts itself: the last line then says how many bytes of code get the answer CONTRADICTORY.
+    Exit code 1: there is a difference, or nothing was compared. FILE can be "-" for standard input. With --server it
+    can be modules/SHA256: the code objects then come from the daemon, and both readings are done here.
     """
     of_daemon = is_of_daemon(file, server)
     codes = tuple(daemon_objects(file, server, limits)) if of_daemon else _codes(file, limits, debug)
@@ -115,7 +115,7 @@ def summary_lines(file: str, report: VerifyReport) -> list[str]:
     lines += [f"{_place(one.path)}{one.name} ({counted(one.count, 'time')}): {one.reason}" for one in report.deviations]
     sums = plural(report.rows, "row"), plural(report.scopes, "scope"), plural(report.variables, "variable")
     counts = f"{report.rows} {sums[0]}, {report.scopes} {sums[1]} and {report.variables} {sums[2]}"
-    compared = f"{counts} of symd and pyelftools compared"
+    compared = f"{counts} compared with pyelftools"
     if not _compared(report):
         compared = "nothing was compared" + (
             "" if report.not_compared or report.differences else ": there is no code object in it"

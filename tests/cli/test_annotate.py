@@ -45,7 +45,7 @@ def test_files_that_a_text_names_stay_here(server: str, text: str) -> None:
     assert len(said.splitlines()) == 3
     nothing = (
         "symd: standard input: 0 lines annotated: none names a place in a module that is known;"
-        f" write symd annotate -m FILE --server {server} --no-files, where FILE is what ran\n"
+        f" write symd annotate -m FILE --server {server} --no-files, where FILE is the module that ran\n"
     )
     assert annotated(text, "--server", server, "--no-files") == ([], nothing)
     with Client(server) as client:

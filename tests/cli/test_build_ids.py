@@ -119,10 +119,12 @@ def test_the_only_file_is_the_only_module_without_one(run: Run, builds: Builds, 
     """Whatever the profile calls it, if no build ID says that it is another."""
     raw = profile_of(builds, tmp_path / "raw.pb", build_id, "/opt/render/app.co")
     name = build_id or "/opt/render/app.co"
-    taken = f"symd: {builds.right} is taken for {name}, the only module in the profile without a file"
+    taken = (
+        f"symd: {builds.right} is assumed to be {name}, because that is the only module in the profile without a file"
+    )
     assert hot_lines(run, "-m", builds.right, raw) == (
         lines_of(builds, tmp_path),
-        f"{taken} (-m {name}={builds.right} says the same)\n",
+        f"{taken} (-m {name}={builds.right} confirms it)\n",
     )
     assert hot_lines(run, "-m", f"{name}={builds.right}", raw) == (lines_of(builds, tmp_path), "")
     done = run("profile", "-m", builds.right, raw, tmp_path / "out.pb")
@@ -131,16 +133,16 @@ def test_the_only_file_is_the_only_module_without_one(run: Run, builds: Builds, 
     assert (done.code, taken in done.err) == (0, True)
     for verb, *more in (("listing",), ("view", "-o", tmp_path / "page.html")):
         shown = run(verb, builds.right, "--profile", raw, *more)
-        assert f"{taken} (--id {name} says the same)" in shown.err
+        assert f"{taken} (--id {name} confirms it)" in shown.err
         assert "lies in" not in shown.err
 
 
 def test_a_file_of_another_build_is_no_module_of_the_profile(run: Run, builds: Builds, tmp_path: Path) -> None:
     raw = profile_of(builds, tmp_path / "raw.pb", name="/opt/render/app.co")
     found, said = hot_lines(run, "-m", builds.other, raw)
-    assert (found, "is taken for" in said) == (set(), False)
+    assert (found, "is assumed to be" in said) == (set(), False)
     digest = profile_of(builds, tmp_path / "digest.pb", "ab" * 32, "app.co")
-    assert "is taken for" not in hot_lines(run, "-m", builds.right, digest)[1]
+    assert "is assumed to be" not in hot_lines(run, "-m", builds.right, digest)[1]
 
 
 def test_a_file_that_matched_is_no_other_module_too(run: Run, builds: Builds, tmp_path: Path) -> None:
@@ -152,9 +154,9 @@ def test_a_file_that_matched_is_no_other_module_too(run: Run, builds: Builds, tm
     both.sample.add(location_id=[9], value=[1])
     raw.write_bytes(both.SerializeToString())
     found, said = hot_lines(run, "-m", builds.right, raw)
-    assert (found, "is taken for" in said) == (lines_of(builds, tmp_path), False)
+    assert (found, "is assumed to be" in said) == (lines_of(builds, tmp_path), False)
     taken = hot_lines(run, "-m", builds.right, "-m", builds.other, raw)[1]
-    assert f"{builds.other} is taken for /usr/lib/other.so" in taken
+    assert f"{builds.other} is assumed to be /usr/lib/other.so" in taken
 
 
 @pytest.mark.parametrize("called", ["build_id", "name"])

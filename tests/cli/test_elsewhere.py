@@ -32,7 +32,7 @@ def test_a_place_behind_a_function_says_which_other_has_it(run: Run) -> None:
     assert run("symbolize", SHADE, "march+0x100").err == "symd: march+0x100 lies in shade\n"
     padding = run("symbolize", SHADE, "shade+0xb8")
     assert "[GAP]" in padding.out
-    assert padding.err == "symd: shade has 180 bytes: shade+0xb8 lies behind its end, in no code\n"
+    assert padding.err == "symd: shade has 180 bytes: shade+0xb8 lies past its end, in no function's code\n"
 
 
 def test_a_person_is_told_what_a_contradictory_place_is_said_to_be() -> None:
@@ -46,7 +46,7 @@ def test_a_person_is_told_what_a_contradictory_place_is_said_to_be() -> None:
     told = os.read(master, 1 << 16).decode()
     os.close(master)
     assert answered == "0x100: in raycast [CONTRADICTORY]\n"
-    assert f"the debug data says {said[0]} at {said[1]} at 0x100, and contradicts itself there:" in told
+    assert f"the debug data says {said[0]} at {said[1]} at 0x100, but contradicts itself there:" in told
     assert f"symd symbolize --as-written {DOUBTED} 0x100 shows what it says" in told
 
 

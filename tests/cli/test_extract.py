@@ -40,7 +40,7 @@ def test_a_file_that_is_one_object_is_said_to_be_copied(run: Run, tmp_path: Path
     code = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
     done = run("extract", code, tmp_path)
     assert Path(done.out.strip()).read_bytes() == code.read_bytes()
-    assert done.err == f"symd: {code} is one code object, with no others inside: it was copied\n"
+    assert done.err == f"symd: {code} is one code object, with no others inside, so it was copied\n"
 
 
 def test_names_are_harmless_different_and_tell_the_kind():

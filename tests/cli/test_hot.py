@@ -241,17 +241,15 @@ def test_without_a_module_it_says_what_to_type(run: Run) -> None:
     outcome = run("hot", SAMPLES / "stalls.csv")
     assert outcome.code == 1
     assert "100.00%" in outcome.out
-    called = f"symd: no module was given: write symd hot -m FILE {SAMPLES / 'stalls.csv'}, where FILE is what ran\n"
+    called = f"symd: no module was given; write symd hot -m FILE {SAMPLES / 'stalls.csv'}, where FILE is the module that ran\n"
     assert called in outcome.err
     named = run("hot", SAMPLES / "kernels.pb.gz")  # whose modules have names
     assert "samples, none resolved" in named.out
     digest = hashlib.sha256(ZEBIN.read_bytes()).hexdigest()  # build.py names the mapping so
-    called = (
-        f"write symd hot -m shade.co=FILE -m {digest}=FILE {SAMPLES / 'kernels.pb.gz'}, where each FILE is what ran"
-    )
+    called = f"write symd hot -m shade.co=FILE -m {digest}=FILE {SAMPLES / 'kernels.pb.gz'}, where each FILE is the module that ran"
     assert called in named.err
     assert "no module was given for gpu-shade or shade.co; write -m shade.co=FILE\n" in named.err
-    assert "no module was given: write" not in run("hot", *MODULES, SAMPLES / "stacks.folded").err
+    assert "no module was given; write" not in run("hot", *MODULES, SAMPLES / "stacks.folded").err
 
 
 @pytest.mark.parametrize("verb", ["hot", "profile"])
@@ -265,15 +263,15 @@ def test_a_folder_matches_as_its_only_fitting_file_does(run: Run, tmp_path: Path
     out = [tmp_path / "out"] if verb == "profile" else []
     alone, within = (run(verb, "-m", each, profile, *out) for each in (folder / AMD.name, folder))
     assert (within.code, within.out) == (alone.code, alone.out) == (0, alone.out)
-    assert f"{folder / AMD.name} is taken for shade.co, the only file that fits it (-m shade.co=" in within.err
+    assert f"{folder / AMD.name} is assumed to be shade.co, because no other file fits (-m shade.co=" in within.err
     (folder / "another.co").write_bytes(PRUNED.read_bytes())
-    assert "is taken for" not in run(verb, "-m", folder, profile, *out).err
+    assert "is assumed to be" not in run(verb, "-m", folder, profile, *out).err
 
 
 def test_a_module_of_another_vendor_is_not_taken_for_a_file(run: Run, tmp_path: Path) -> None:
     profile = tmp_path / "shade.folded"
     profile.write_text("shade.co+0x100 9\n")
-    assert "is taken for" not in run("hot", "-m", CUBIN, profile).err
+    assert "is assumed to be" not in run("hot", "-m", CUBIN, profile).err
 
 
 @pytest.mark.parametrize("verb", ["hot", "profile"])
@@ -492,7 +490,7 @@ def test_the_only_file_is_the_only_module_of_folded_stacks(run: Run, tmp_path: P
     found = run("hot", "-m", AMD, stacks)
     assert (found.code, f" {line[1]}:{line[2]} " in found.out) == (0, True), found
     assert found.err == (
-        f"symd: {AMD} is taken for shade.co, the only module in the profile without a file (-m shade.co={AMD} says the same)\n"
+        f"symd: {AMD} is assumed to be shade.co, because that is the only module in the profile without a file (-m shade.co={AMD} confirms it)\n"
     )
     assert run("profile", "-m", AMD, stacks, "-").out.count(f"({line[1]}:{line[2]})") == 1
 
@@ -501,4 +499,4 @@ def test_a_name_that_is_no_file_s_is_not_guessed_to_be_one(run: Run, tmp_path: P
     stacks = tmp_path / "stacks.folded"
     stacks.write_text("render;draw;shade.cold+0x1950 9\nrender;cpu only 3\n")
     found = run("hot", "-m", AMD, stacks)
-    assert (found.code, "UNKNOWN_KERNEL" in found.out, "is taken for" in found.err) == (1, True, False), found
+    assert (found.code, "UNKNOWN_KERNEL" in found.out, "is assumed to be" in found.err) == (1, True, False), found

@@ -116,10 +116,10 @@ def test_a_line_in_doubt_has_its_addresses_and_the_call_that_shows_them(run: Run
     """llvm-dwarfdump has two rows of line 16: a statement at 0x60, and 0x688, where none begins."""
     outcome = run("locate", RAYCAST, "raycast.cl:16")
     first, statement, other, call = outcome.out.splitlines()
-    assert (outcome.code, first.endswith("at every statement of this line [CONTRADICTORY]")) == (1, True)
-    assert statement == "  code of it, in doubt: 0x60 (.text.raycast)+0x60 [CONTRADICTORY]"
-    assert other == "  code of it, in doubt: 0x688 (.text.raycast)+0x688, where no statement begins [INFERRED]"
-    assert call.startswith(f"  symd symbolize --as-written {RAYCAST} ADDRESS shows what is written")
+    assert (outcome.code, first.endswith("at every statement on this line [CONTRADICTORY]")) == (1, True)
+    assert statement == "  uncertain address: 0x60 (.text.raycast)+0x60 [CONTRADICTORY]"
+    assert other == "  uncertain address: 0x688 (.text.raycast)+0x688, where no statement begins [INFERRED]"
+    assert call.startswith(f"  symd symbolize --as-written {RAYCAST} ADDRESS shows what the debug data says")
     assert "raycast.cl:16" in run("symbolize", "--as-written", RAYCAST, "0x60").out
 
 

@@ -63,7 +63,7 @@ OPTIONS = {
     ),
     "nothing to describe": (
         ("info",),
-        "; symd doctor says what is installed here, symd info FILE what is in a file (see",
+        "; symd doctor shows what is installed here, and symd info FILE shows what is in a file (see",
     ),
     "a pattern alone": (
         ("functions", "sha*"),
@@ -140,7 +140,7 @@ OPTIONS = {
     "a file in an option": (("info", "--type=o", f"--in={SHADE}"), f"'--type'; without it: symd info {SHADE} (see"),
     "what a tool says of a file": (("ocloc", "query", ZEBIN), f"did you mean grab? Write symd info {ZEBIN} or"),
     "a profiler that is to run": (("rocprofv3", "--", "./app"), "did you mean run? Write symd run -- ./app (see"),
-    "a token that is made": (("token", "create", "ci"), "; NAME is all that it takes: symd token ci (see"),
+    "a token that is made": (("token", "create", "ci"), "; it takes only NAME: symd token ci (see"),
     "an option that is misspelled": (
         ("hot", "--modul", SHADE, PPROF),
         f"'--modul'. Did you mean '--module'? Write symd hot --module {SHADE} {PPROF} (see",
@@ -335,7 +335,7 @@ OPTIONS = {
     ),
     "perf's source": (
         ("hot", "-S", "-m", SHADE, PPROF),
-        f"; for samples beside the source write symd listing --profile {PPROF} {SHADE} (see",
+        f"; for samples beside the source, write symd listing --profile {PPROF} {SHADE} (see",
     ),
     "a letter of one option": (("lines", "-k", "shade", SHADE), f"'-k'; write symd lines --kernel shade {SHADE} (see"),
     "a letter of several options": (("lines", "-s", SHADE), f"'-s'; without it: symd lines {SHADE} (see"),

@@ -38,7 +38,7 @@ def test_functions_that_contain_a_word_are_shown_where_none_has_that_name(run: R
     """march, shade and clear are the functions of shade.cl with code, and blend is inlined."""
     part = run("functions", SHADE, "ea")
     assert (part.code, [line.split()[1] for line in part.out.splitlines()]) == (0, ["clear"])
-    assert part.err == "symd: nothing is named 'ea': these names contain it\n"
+    assert part.err == "symd: nothing is named 'ea', but these names contain it\n"
     whole = run("functions", SHADE, "shade")
     assert ([line.split()[:2] for line in whole.out.splitlines()], whole.err) == ([["kernel", "shade"]], "")
     assert {line.split()[1] for line in run("functions", SHADE).out.splitlines()} == {

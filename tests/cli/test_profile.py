@@ -86,7 +86,7 @@ def test_nothing_resolved_is_exit_code_1_and_leaves_the_profile(run: Run, tmp_pa
     outcome = run("profile", SAMPLES / "stacks.folded", out)
     assert (
         outcome.code,
-        f"no module was given: write symd profile -m FILE {SAMPLES / 'stacks.folded'} {out}," in outcome.err,
+        f"no module was given; write symd profile -m FILE {SAMPLES / 'stacks.folded'} {out}," in outcome.err,
     ) == (1, True)
     assert out.read_bytes() == (SAMPLES / "stacks.folded").read_bytes()
 
@@ -253,7 +253,7 @@ def test_to_writes_whatever_could_be_resolved_and_says_what_is_missing(run: Run,
         ),
         ((), "Missing argument 'OUT' (or -o OUT); write, for example: symd profile "),
         (("x", "-o", "y"), "name OUT once"),
-        (("x", "--value", "Active"), "--value chooses what --to writes; write symd profile -m FILE"),
+        (("x", "--value", "Active"), "--value works only with --to; write symd profile -m FILE"),
         (("x", "--to", "folded", "--value", "Stalls"), "it has Active, ControlStall"),
         (("-", "--to", "folded", "--json"), "OUT cannot be -"),
     ],

@@ -212,9 +212,17 @@ def test_lines_alone_are_told_apart_from_no_debug_info_and_names_are_readable_in
 @pytest.mark.parametrize(
     ("file", "query", "says"),
     [
-        ("kernels/bin/raycast/dg2-opt-zebin.raycast.elf", "0x100", "symd info {} says what contradicts itself"),
+        (
+            "kernels/bin/raycast/dg2-opt-zebin.raycast.elf",
+            "0x100",
+            "symd info {} shows where the debug data contradicts itself",
+        ),
         ("amdgpu/bin/v4-gfx900.co", "0x1", "symd info {} shows where its code lies"),
-        ("kernels/bin/vadd/opt.spv", "0x10", "symd grab {} --simulate dg2 -o OUT builds it for a device: ask OUT"),
+        (
+            "kernels/bin/vadd/opt.spv",
+            "0x10",
+            "symd grab {} --simulate dg2 -o OUT builds it for a device; then ask about OUT",
+        ),
         (
             "cuda/bin/raycast.sm_90.lines.cubin",
             "0x100",

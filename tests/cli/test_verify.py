@@ -30,7 +30,7 @@ def test_a_file_without_a_difference_exits_with_0_and_says_what_was_compared(
     assert run(VADD) == 0
     assert capsys.readouterr().out.splitlines() == [
         "spirv: not compared: it is SPIR-V, which pyelftools does not read",
-        f"{VADD}: 12 rows, 2 scopes and 11 variables of symd and pyelftools compared, 0 differences",
+        f"{VADD}: 12 rows, 2 scopes and 11 variables compared with pyelftools, 0 differences",
     ]
 
 
@@ -78,7 +78,7 @@ def test_differences_exit_with_1_one_a_line(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("variable .debug_info variable 0: symd reads formal_parameter wrong: ")
     assert "; pyelftools reads formal_parameter a: " in lines[0]
-    assert lines[-1].endswith("11 variables of symd and pyelftools compared, 11 differences")
+    assert lines[-1].endswith("11 variables compared with pyelftools, 11 differences")
     assert run("--json", VADD) == 1
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(found) == 12
