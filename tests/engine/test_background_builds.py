@@ -48,13 +48,15 @@ def builder():
 
 
 def test_thirty_modules_take_no_more_threads_than_four(builder: Builder) -> None:
+    before = threading.active_count()
     builds = BackgroundBuilds(builder)
     for number in range(30):
         builds.add(f"{number}")
+    assert threading.active_count() - before == BUILD_THREADS == 4
     builder.let_go.set()
     assert eventually(lambda: len(builder.built) == 30)
     assert sorted(builder.built, key=int) == [f"{number}" for number in range(30)]
-    assert len(builder.threads) == BUILD_THREADS == 4
+    assert len(builder.threads) <= 4
 
 
 def test_a_module_waits_once_and_no_more_than_so_many_wait(builder: Builder, monkeypatch) -> None:

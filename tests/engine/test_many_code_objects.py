@@ -84,10 +84,11 @@ def test_many_such_modules_are_indexed_by_a_few_threads(container: bytes, tmp_pa
     reader = Blocked()
     with Engine(Store(tmp_path), reader=reader) as engine:
         digests = [engine.add(container + bytes(4 * number)).sha256 for number in range(BUILD_THREADS + 2)]
-        begun = [thread for thread in threading.enumerate() if thread.name.startswith("symd-build")]
+        begun = [thread for thread in threading.enumerate() if thread.name == "symd-build"]
         reader.let_go.set()
         assert len(begun) == BUILD_THREADS
-        engine._indexes._background._threads.shutdown()
+        for thread in begun:
+            thread.join(20)
         assert all(engine.store.index(digest, index_version()) is not None for digest in digests)
 
 
