@@ -222,10 +222,10 @@ async def serve_stream(method: Method, service: ServiceContext, context: Any, ca
     job = call.loop.create_task(service.work_queues[method.work].run(call.client, work))
     job.add_done_callback(_retrieve_error)
     try:
-        answer = await job
+        await asyncio.wait([job])
         if responses is not None:
-            await responses.last_taken()
-        return answer
+            await responses.last_taken()  # gRPC ends no call, with an error neither, while a message is under way
+        return await job
     finally:
         service.waiting.close(call)
         job.cancel()
