@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import stat
@@ -304,7 +305,7 @@ def test_a_folder_that_is_a_file_is_an_outside_failure(tmp_path):
     code, error = refused(f"unix:{tmp_path}/file/s")
     assert code == 3
     assert "cannot use the folder" in error
-    assert "may write in: --address unix:FOLDER/symd.sock" in error
+    assert re.search(r"may write in: --address unix:/\S+/s\)$", error.strip())
 
 
 def test_a_mistyped_folder_is_not_made_from_its_beginning(tmp_path):
