@@ -55,8 +55,8 @@ def test_what_was_copied_of_a_mapped_file_is_not_in_memory_twice(tmp_path: Path)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         text = elf.parse(cast("bytes", data), Budget(Limits())).by_name[".text"]
         assert text.data == content
-        mapping = Path("/proc/self/smaps").read_text().partition(str(path))[2]
-        assert int(mapping.partition("\nRss:")[2].split()[0]) << 10 < len(content) // 2, mapping[:1000]
+        mapping = Path("/proc/self/smaps").read_text(errors="replace").partition(str(path))[2]
+        assert int(mapping.partition("\nRss:")[2].split()[0]) << 10 < len(content) // 4, mapping[:1000]
 
 
 @pytest.mark.parametrize("entry_size", [0, 1])
