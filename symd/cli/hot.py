@@ -19,7 +19,16 @@ from symd.cli.options import (
     json_option,
     shown_anyway,
 )
-from symd.cli.output import NO, printable, progress_bar, say_notes, say_unused_rules, write_json, write_line
+from symd.cli.output import (
+    NO,
+    printable,
+    progress_bar,
+    say_notes,
+    say_unused_rules,
+    value_text,
+    write_json,
+    write_line,
+)
 from symd.cli.profile import (
     ProfileFiles,
     check_no_module,
@@ -35,7 +44,7 @@ from symd.model.answers import Frame, Reason
 from symd.model.sources import PathRule
 from symd.profiles.hot import BY, HotProfile, HotRow, hot
 from symd.profiles.placed import AddressPlaces, InstructionPlace
-from symd.profiles.samples import SampledProfile, Value, shown_name
+from symd.profiles.samples import SampledProfile, shown_name
 from symd.query.demangler import Demangler
 
 SHOWN = 20
@@ -199,11 +208,13 @@ def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterat
     places = sum(row.place.reason is None for row in found.rows)
     noun = "stall reason" if found.by == "stall" else found.by
     of = f" in {places:,} {noun}{'' if places == 1 else 's'}" if places or not found.rows else ", none resolved"
-    yield printable(f"{'standard input' if source == '-' else source}: {_number(found.total)} {found.columns.unit}{of}")
+    yield printable(
+        f"{'standard input' if source == '-' else source}: {value_text(found.total)} {found.columns.unit}{of}"
+    )
     if not rows:
         return
     yield ""
-    width = max(len(found.columns.unit), *(len(_number(row.weight)) for row in rows))
+    width = max(len(found.columns.unit), *(len(value_text(row.weight)) for row in rows))
     yield f"{'share':>7}  {found.columns.unit:>{width}}  {found.by} (or --by {'|'.join(_other_sums(found))})"
     shown = [_place_text(row, found.by) for row in rows]
     longest = min(max(map(len, shown)), 100)
@@ -211,22 +222,18 @@ def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterat
         share = 100 * row.weight / found.total if found.total else 0.0
         reasons = _reasons(row, found)
         place = f"{text:<{longest}}  {reasons}" if reasons else text
-        yield printable(f"{share:>6.2f}%  {_number(row.weight):>{width}}  {place}")
+        yield printable(f"{share:>6.2f}%  {value_text(row.weight):>{width}}  {place}")
     left = found.rows[len(rows) :]
     if left:
         rest = sum(row.weight for row in left)
         share = 100 * rest / found.total if found.total else 0.0
-        yield f"{share:>6.2f}%  {_number(rest):>{width}}  in {len(left):,} more (--top 0 shows all)"
+        yield f"{share:>6.2f}%  {value_text(rest):>{width}}  in {len(left):,} more (--top 0 shows all)"
 
 
 def _other_sums(found: HotProfile) -> Iterator[str]:
     """What else the profile can be summed by."""
     has_stalls = found.columns.is_summable and len(found.columns.columns) > 1
     return (by for by in BY if by != found.by and (by != "stall" or has_stalls))
-
-
-def _number(value: Value) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def _place_text(row: HotRow, by: str) -> str:

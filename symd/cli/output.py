@@ -56,6 +56,11 @@ def write_raw(text: str) -> None:
     sys.stdout.write(text)
 
 
+def value_text(value: float) -> str:
+    """A sum of a profile's values, as people read it."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
 def write_build_log(log: str) -> None:
     """A compiler's words on stderr, line by line; control characters do not reach the terminal."""
     for line in log.rstrip("\n").split("\n"):

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from symd.cli.call_files import NAMED_IN_A_CALL, call_text, load_profiles, naming_profile
-from symd.cli.output import Branch, write_json, write_tree
+from symd.cli.output import Branch, value_text, write_json, write_tree
 from symd.config import Limits
 from symd.engine.files.input import read_input
+from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from symd.profiles.contents import NamedPart, PartSamples, ProfileContents
-    from symd.profiles.samples import SampledProfile, Value
+    from symd.profiles.samples import SampledProfile
 
 
 def show_profile(file: str, kind: str, limits: Limits, *, as_json: bool) -> None:
@@ -67,15 +68,14 @@ def _json(file: str, kind: str, profile: SampledProfile, found: ProfileContents)
 
 
 def _tree(file: str, kind: str, profile: SampledProfile, found: ProfileContents) -> Branch:
-    count = len(profile.samples)
     return Branch(
-        ((file, "bold"), f"{kind} profile, {count:,} sample{'' if count == 1 else 's'}"), _below(file, profile, found)
+        ((file, "bold"), f"{kind} profile, {counted(len(profile.samples), 'sample')}"), _below(file, profile, found)
     )
 
 
 def _below(file: str, profile: SampledProfile, found: ProfileContents) -> Iterator[Branch]:
     for each, total in zip(profile.value_types, profile.totals(), strict=True):
-        yield Branch(("value", (each.name, "cyan"), f"{_number(total)} {each.unit}".rstrip()))
+        yield Branch(("value", (each.name, "cyan"), f"{value_text(total)} {each.unit}".rstrip()))
     yield from _parts("module", found.modules, found.columns.unit)
     yield from _parts("kernel", found.kernels, found.columns.unit)
     yield from (Branch((("note", "yellow"), note)) for note in profile.notes)
@@ -86,9 +86,5 @@ def _parts(noun: str, parts: Mapping[NamedPart, PartSamples], unit: str) -> Iter
     for part, each in parts.items():
         build_id = f"build ID {part.build_id}" if part.build_id else ""
         name = part.name or part.identity or ("(unnamed)" if part.build_id else "(no module)")
-        left = f", {_number(each.without_line)} without a line" if each.without_line else ""
-        yield Branch((noun, (name, "green"), *filter(None, [build_id]), f"{_number(each.value)} {unit}{left}"))
-
-
-def _number(value: Value) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+        left = f", {value_text(each.without_line)} without a line" if each.without_line else ""
+        yield Branch((noun, (name, "green"), *filter(None, [build_id]), f"{value_text(each.value)} {unit}{left}"))

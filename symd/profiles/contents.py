@@ -3,6 +3,7 @@ these have no line yet."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,6 +20,9 @@ from symd.profiles.samples import (
     shown_name,
 )
 
+_CUBIN = re.compile(r"cubin-([0-9a-f]{16}|)")
+"""What CUPTI's cubins are called here, by their CRC; one that has none cannot be given."""
+
 
 class NamedPart(NamedTuple):
     """What a profile calls a module or a kernel. ``build_id`` and ``identity`` are "" where it has none, as kernels
@@ -33,8 +37,8 @@ class NamedPart(NamedTuple):
         """The ID that ``-m ID=FILE`` gives a module; "" for memory of a process such as [jit], which is no file."""
         if self.name.startswith("["):
             return ""
-        if self.name.startswith("cubin-"):
-            return f"{int(self.name.removeprefix('cubin-'), 16):#x}"
+        if crc := _CUBIN.fullmatch(self.name):
+            return f"{int(crc[1], 16):#x}" if crc[1] else ""
         return self.identity or module_file_name(self.name) or self.build_id
 
 
@@ -72,17 +76,19 @@ def contents(profile: SampledProfile) -> ProfileContents:
     modules = {_module_part(each): PartSamples() for each in profile.modules}
     kernels: dict[NamedPart, PartSamples] = {}
     total: Value = 0
+    leaves: dict[int, _Leaf] = {}  # many samples have few leaves
     for sample in profile.samples:
         weight = columns.sample_weight(columns.of(sample, profile))
         total += weight
-        address = profile.addresses[sample.stack[0]] if sample.stack else SampledAddress("(no stack)")
-        part, is_module = _part_of(address, profile)
-        is_place = address.address is not None and bool(address.module is not None or counted_from(address))
-        found = (modules if is_module else kernels).setdefault(part, PartSamples())
+        number = sample.stack[0] if sample.stack else _NO_STACK
+        if (leaf := leaves.get(number)) is None:
+            address = SampledAddress("(no stack)") if number == _NO_STACK else profile.addresses[number]
+            leaf = leaves[number] = _leaf(address, profile)
+        found = (modules if leaf.is_in_module else kernels).setdefault(leaf.part, PartSamples())
         found.value += weight
-        if not any(frame.line for frame in address.frames[:1]):
+        if not leaf.has_line:
             found.without_line += weight
-            found.is_wanted = found.is_wanted or is_place
+            found.is_wanted = found.is_wanted or leaf.is_place
     return ProfileContents(columns, _heaviest_first(modules), _heaviest_first(kernels), total)
 
 
@@ -92,6 +98,25 @@ def _heaviest_first(parts: dict[NamedPart, PartSamples]) -> dict[NamedPart, Part
 
 def _module_part(module: SampledModule) -> NamedPart:
     return NamedPart(module.name, module.build_id, module.identity)
+
+
+_NO_STACK = -1
+
+
+class _Leaf(NamedTuple):
+    """What an address lies in, whether that is a module, whether it can be found in a file, and whether it has a
+    line."""
+
+    part: NamedPart
+    is_in_module: bool
+    is_place: bool
+    has_line: bool
+
+
+def _leaf(address: SampledAddress, profile: SampledProfile) -> _Leaf:
+    part, is_in_module = _part_of(address, profile)
+    is_place = address.address is not None and bool(address.module is not None or counted_from(address))
+    return _Leaf(part, is_in_module, is_place, any(frame.line for frame in address.frames[:1]))
 
 
 def _part_of(address: SampledAddress, profile: SampledProfile) -> tuple[NamedPart, bool]:

@@ -98,3 +98,19 @@ def test_what_is_neither_a_module_nor_a_profile_is_still_refused(run: Run, tmp_p
     other.write_text(json.dumps({"a": [1]}))
     outcome = run("info", other)
     assert (outcome.code, outcome.out) == (2, "")
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("cubin-", ""), ("cubin-xyz", "cubin-xyz"), (f"cubin-{10:016x}", "0xa")])
+def test_whatever_a_module_is_called_the_profile_is_described(run: Run, tmp_path: Path, name: str, wanted: str) -> None:
+    profile = Profile(string_table=[b"", b"samples", b"count", name.encode()])
+    profile.sample_type.add(type=1, unit=2)
+    profile.mapping.add(id=1, memory_start=0x1000, memory_limit=0x2000, filename=3)
+    profile.location.add(id=1, mapping_id=1, address=0x1010)
+    profile.sample.add(location_id=[1], value=[1])
+    path = tmp_path / "p.pb"
+    path.write_bytes(profile.SerializeToString())
+    outcome = run("info", "--json", path)
+    assert (outcome.code, outcome.err) == (0, "")
+    [found] = outcome.json
+    assert found["modules"] == [{"module": name, "build_id": None, "value": 1, "without_line": 1}]
+    assert found["next"] == shlex.join(["symd", "hot", *(["-m", f"{wanted}=FILE"] if wanted else []), str(path)])
