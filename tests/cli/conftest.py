@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,16 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return Outcome(code, *capsys.readouterr())
 
     return call
+
+
+def drawn_on(leader: int) -> bytes:
+    """All that was written to a pseudo-terminal, once nobody has its other end open any more; ``leader`` is closed. One
+    read gives 4 KiB at most, and less where the writer wrote twice."""
+    drawn = b""
+    with open(leader, "rb", buffering=0) as terminal, suppress(OSError):  # EIO: it was all
+        while piece := terminal.read(1 << 16):
+            drawn += piece
+    return drawn
 
 
 @pytest.fixture

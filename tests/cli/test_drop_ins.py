@@ -18,7 +18,7 @@ from elftools.elf.elffile import ELFFile
 from symd.cli.llvm_symbolizer import Question, parse, read_question
 from symd.cli.question_lines import _LONGEST_KEPT, RepeatedLines
 from symd.cli.style_options import FunctionNames, source_lines
-from tests.cli.conftest import SYMD, Run
+from tests.cli.conftest import SYMD, Run, drawn_on
 from tests.tools import require
 
 BIN = Path(__file__).parents[2] / "samples" / "amdgpu" / "bin"
@@ -515,10 +515,9 @@ def test_names_with_controls_reach_programs_as_they_stand_and_terminals_escaped(
     try:
         piped = subprocess.run(command, input=b"0x1978\n", capture_output=True, timeout=120, check=True)
         subprocess.run(command, input=b"0x1978\n", stdout=slave, timeout=120, check=True)
-        shown = os.read(master, 1 << 12)
     finally:
         os.close(slave)
-        os.close(master)
+    shown = drawn_on(master)
     assert b"\x1b[2J" in piped.stdout
     assert b"\x1b" not in shown
     assert b"\\x1b[2J" in shown

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.cli.conftest import ROOT, SYMD, Run
+from tests.cli.conftest import ROOT, SYMD, Run, drawn_on
 from tests.tools import output, require
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -43,8 +43,7 @@ def test_a_person_is_told_what_a_contradictory_place_is_said_to_be() -> None:
         os.close(slave)
         assert process.stdout is not None
         answered = process.stdout.read().decode()
-    told = os.read(master, 1 << 16).decode()
-    os.close(master)
+    told = drawn_on(master).decode()
     assert answered == "0x100: in raycast [CONTRADICTORY]\n"
     assert f"the debug data says {said[0]} at {said[1]} at 0x100, but contradicts itself there:" in told
     assert f"symd symbolize --as-written {DOUBTED} 0x100 shows what it says" in told

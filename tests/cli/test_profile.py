@@ -16,7 +16,7 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import InvalidInput, Unsupported
-from tests.cli.conftest import ROOT, SYMD, Run
+from tests.cli.conftest import ROOT, SYMD, Run, drawn_on
 from tests.profiles.modules import AMD, CUBIN, SAMPLES, ZEBIN
 
 MODULES = (
@@ -201,13 +201,7 @@ def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(symd: Run, tmp_path: Path
     environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([*SYMD, *arguments], stderr=follower, env=environment) as process:
         os.close(follower)
-        drawn = b""
-        try:
-            while piece := os.read(leader, 1 << 16):
-                drawn += piece
-        except OSError:
-            pass  # the other end is closed
-    os.close(leader)
+        drawn = drawn_on(leader)
     assert process.returncode == 0
     assert b"\x1b" in drawn
     assert b"looking up addresses" in drawn or b"opening modules" in drawn
