@@ -47,6 +47,14 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return call
 
 
+def pseudo_terminal() -> tuple[int, int]:
+    """Both ends of a new one, the one that draws first; the test is skipped where the machine has none."""
+    try:
+        return os.openpty()
+    except OSError as error:
+        pytest.skip(f"this machine has no pseudo-terminals: {error}")
+
+
 def drawn_on(leader: int) -> bytes:
     """All that was written to a pseudo-terminal, once nobody has its other end open any more; ``leader`` is closed. One
     read gives 4 KiB at most, and less where the writer wrote twice."""

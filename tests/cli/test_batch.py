@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 
 from symd.engine.engine import Engine
 from symd.store import Store
-from tests.cli.conftest import ROOT, SYMD, Run, drawn_on
+from tests.cli.conftest import ROOT, SYMD, Run, drawn_on, pseudo_terminal
 
 MODULE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 
@@ -307,10 +306,7 @@ def test_a_store_is_asked_without_its_daemon(run: Run, samples: Path, tmp_path: 
 
 
 def test_a_bar_is_shown_to_whoever_looks_at_a_terminal(samples: Path) -> None:
-    try:
-        master, slave = pty.openpty()
-    except OSError as error:
-        pytest.skip(f"this machine has no pseudo-terminals: {error}")
+    master, slave = pseudo_terminal()
     command = [*SYMD, "batch", "-m", str(MODULE), "--column", "address=pc", str(samples), str(samples) + ".out"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     done = subprocess.run(command, stderr=slave, timeout=120, check=False, env=environment)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import stat
 import subprocess
 import tracemalloc
@@ -18,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 from symd.cli.llvm_symbolizer import Question, parse, read_question
 from symd.cli.question_lines import _LONGEST_KEPT, RepeatedLines
 from symd.cli.style_options import FunctionNames, source_lines
-from tests.cli.conftest import SYMD, Run, drawn_on
+from tests.cli.conftest import SYMD, Run, drawn_on, pseudo_terminal
 from tests.tools import require
 
 BIN = Path(__file__).parents[2] / "samples" / "amdgpu" / "bin"
@@ -508,10 +507,7 @@ def test_names_with_controls_reach_programs_as_they_stand_and_terminals_escaped(
     file = tmp_path / "hostile.co"
     file.write_bytes((BIN / "v4-gfx900.co").read_bytes().replace(b"shade.cl", b"\x1b[2J\a.cl"))
     command = [*SYMD, verb, "-e", str(file), *(["0x1978"] if asks == "arguments" else [])]
-    try:
-        master, slave = pty.openpty()
-    except OSError as error:
-        pytest.skip(f"this machine has no pseudo-terminals: {error}")
+    master, slave = pseudo_terminal()
     try:
         piped = subprocess.run(command, input=b"0x1978\n", capture_output=True, timeout=120, check=True)
         subprocess.run(command, input=b"0x1978\n", stdout=slave, timeout=120, check=True)

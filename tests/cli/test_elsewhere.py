@@ -1,13 +1,12 @@
 """Places behind the end of the kernel that they count from, and places that the debug data contradicts itself at."""
 
 import os
-import pty
 import re
 import subprocess
 
 import pytest
 
-from tests.cli.conftest import ROOT, SYMD, Run, drawn_on
+from tests.cli.conftest import ROOT, SYMD, Run, drawn_on, pseudo_terminal
 from tests.tools import output, require
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -38,7 +37,7 @@ def test_a_place_behind_a_function_says_which_other_has_it(run: Run) -> None:
 def test_a_person_is_told_what_a_contradictory_place_is_said_to_be() -> None:
     """What llvm-symbolizer says of it is what the rows say."""
     said = output(require("llvm-symbolizer"), "-e", DOUBTED, "0x100").splitlines()
-    master, slave = pty.openpty()
+    master, slave = pseudo_terminal()
     with subprocess.Popen([*SYMD, "symbolize", DOUBTED, "0x100"], stdout=subprocess.PIPE, stderr=slave) as process:
         os.close(slave)
         assert process.stdout is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import pty
 import re
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import InvalidInput, Unsupported
-from tests.cli.conftest import ROOT, SYMD, Run, drawn_on
+from tests.cli.conftest import ROOT, SYMD, Run, drawn_on, pseudo_terminal
 from tests.profiles.modules import AMD, CUBIN, SAMPLES, ZEBIN
 
 MODULES = (
@@ -194,10 +193,7 @@ def test_a_link_out_of_the_allowed_folder_is_not_followed(tmp_path: Path):
 def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(symd: Run, tmp_path: Path):
     arguments = ["profile", "-m", str(ZEBIN), str(SAMPLES / "stalls.csv"), str(tmp_path / "out")]
     assert "\x1b" not in symd(*arguments).err
-    try:
-        leader, follower = pty.openpty()
-    except OSError as error:
-        pytest.skip(f"this machine has no pseudo-terminals: {error}")
+    leader, follower = pseudo_terminal()
     environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([*SYMD, *arguments], stderr=follower, env=environment) as process:
         os.close(follower)

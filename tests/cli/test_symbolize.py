@@ -19,7 +19,7 @@ from symd.formats.budget import Budget
 from symd.model.answers import Answer, Frame, Reason
 from symd.query.demangler import Demangler
 from symd.store import Store
-from tests.cli.conftest import ROOT, SYMD, Run
+from tests.cli.conftest import ROOT, SYMD, Run, pseudo_terminal
 from tests.cli.fake import FakeSymbolizer
 from tests.hostile.wrappers import in_archive
 from tests.tools import output, require
@@ -284,10 +284,7 @@ def test_a_name_that_spirv_alone_has_says_what_to_write(way: str, run: Run, symd
 
 
 def test_a_terminal_is_told_that_queries_are_read_from_it(sample: Path) -> None:
-    try:
-        leader, follower = os.openpty()
-    except OSError as error:
-        pytest.skip(f"this machine has no pseudo-terminals: {error}")
+    leader, follower = pseudo_terminal()
     with subprocess.Popen(
         [*SYMD, "symbolize", str(sample)], stdin=follower, stderr=subprocess.PIPE, text=True
     ) as asked:
