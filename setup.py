@@ -60,18 +60,18 @@ def core() -> Extension:
 
 
 def _is_outdated() -> bool:
-    """Whether a declaration (``*.pxd``) was changed after some of the C was generated. Cython does not look whether what a module written in Python cimports was."""
-    declared = (ROOT / "symd" / "core").glob("*.pxd")
-    generated = (ROOT / BUILD / "symd" / "core").glob("*.c")
+    """Whether a declaration (``*.pxd``) or this file was changed after some of the C was generated. Cython does not look whether what a module written in Python cimports was."""
+    declared = (Path(__file__), *(ROOT / "symd" / "core").glob("*.pxd"))
+    generated = [ROOT / BUILD / "symd" / "core" / f"{name}.c" for name in CORE]
     newest = max(path.stat().st_mtime for path in declared)
-    return any(path.stat().st_mtime < newest for path in generated)
+    return any(path.stat().st_mtime < newest for path in generated if path.exists())
 
 
 def _mend(generated: Path) -> None:
     """For the stable ABI Cython's code imports ``inspect`` for seven numbers, which takes a fifth of the time in which one address is answered; and one of
     its functions is not of its file alone, so that two of its modules could not be in one library."""
     code = generated.read_text()
-    mended = code.replace('PyImport_ImportModule("inspect")', 'PyImport_ImportModule("symd.core._code_flags")')
+    mended = code.replace('PyImport_ImportModule("inspect")', 'PyImport_ImportModule("symd.core")')
     mended = mended.replace("\nint __Pyx_ApplySequence", "\nstatic int __Pyx_ApplySequence")
     if mended != code:  # what was not generated anew is not compiled anew
         generated.write_text(mended)

@@ -27,9 +27,8 @@ from symd.model.identities import Digest
 from symd.model.texts import plural
 from symd.store.catalogue import MIGRATIONS
 from symd.store.inspection import Inspection, StoreFinding, inspect
-from symd.store.maintenance import Collected, Copied, collect, copy, repair
+from symd.store.maintenance import Collected, Copied, Transferred, collect, copy, repair
 from symd.store.shared import shared_urls
-from symd.store.shared.transfer import Transferred
 
 _ONE = {"indexes": "index", "aliases": "alias"}
 _WHOLE = 1000

@@ -13,13 +13,13 @@ import click
 
 from symd.config import MIB, UNBOUNDED_STORE, Limits, default_store
 from symd.errors import StoreUnavailable
-from symd.index.file_header import VERSION
+from symd.index import VERSION
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.folder import StorePaths, check_owner
-from symd.store.maintenance import Collected
+from symd.store.inspection import Progress
+from symd.store.maintenance import Collected, Transferred, transfer
 from symd.store.shared import shared_urls
-from symd.store.shared.transfer import Progress, Transferred, transfer
 from symd.system.private_files import temporary_folder
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def store_places(source: str, target: str, catalogue: str, target_catalogue: str
 
 
 def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress: Progress | None) -> Transferred:
-    """Bring what one store has into another (``symd.store.shared.transfer``)."""
+    """Bring what one store has into another (``symd.store.maintenance``)."""
     unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # a copy holds what the store holds
     if source.folder:
         with disk(Path(source.folder)):

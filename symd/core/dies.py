@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 import cython
 
-from symd.core.strings import IN_INFO, IN_LINE_STRINGS, IN_STRINGS, SECTION_BITS
+from symd.core.byte_reader import IN_INFO, IN_LINE_STRINGS, IN_STRINGS, SECTION_BITS
 
 if cython.compiled:
     from cython.cimports.symd.core import abbreviations
@@ -133,7 +133,7 @@ class DieRows(ValueReader):
     tables, each an array in which one row follows the other.
 
     ``wide``, of WIDE u64 a row: PLACE in ``.debug_info``, and PLACE_AFTER its subtree (the place itself where it has no
-    children); NAME and LINKAGE_NAME say where the strings stand (keys of ``symd.core.strings``); ORIGIN and
+    children); NAME and LINKAGE_NAME say where the strings stand (keys of ``symd.core.byte_reader``); ORIGIN and
     SPECIFICATION are places in ``.debug_info``, or NO_REFERENCE; LOCATION is the offset of a list. ``narrow``, of
     NARROW u32 a row: UNIT; PARENT, the number of the nearest row around it plus one, or 0; DEPTH, which is 0 of a
     unit's own DIE; TAG, at most the largest u32; FLAGS; CALL_FILE and DECL_FILE are registers of the unit's line table,

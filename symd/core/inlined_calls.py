@@ -23,10 +23,10 @@ from collections.abc import Sequence
 
 import cython
 
+from symd.core.byte_reader import IN_STRINGS, SECTION_BITS, Names, StringReader
 from symd.core.line_program import NAMED
 from symd.core.name_families import NameFamilies
 from symd.core.sorting import ranked
-from symd.core.strings import IN_STRINGS, SECTION_BITS, Names, StringReader
 from symd.model.light_typing import Any
 
 Families = dict[int, set[int]]

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 
 import cython
 
-from symd.core.row_extents import row_extents, row_pieces
-from symd.core.scope_ranges import scope_ranges
+from symd.core.row_extents import row_extents, row_pieces, scope_ranges
 from symd.core.sorting import ranked
 from symd.model.light_typing import Any
 
@@ -173,7 +172,7 @@ def row_scopes(
     does not write which file a call stands in where the row before is of another one: such a call has no place.
     ``leaves_out_calls`` says that the compiler may have told of no call: that the function around has a line is
     INFERRED, and CONTRADICTORY of a line that it cannot have, which in one of ``python_files`` is that of an inlined
-    call without name and place. The lines of ``assembly`` (``symd.debuginfo.ptx_assembly.AssemblyRows``) are mended.
+    call without name and place. The lines of ``assembly`` (``symd.debuginfo.rows_alone.AssemblyRows``) are mended.
     ``unnamed`` says whether a name that is written for rows of one of ``python_files`` (1 at the number of each) is
     that of the function around. ``spend`` is told how many ranges are about to be made, and may raise: a row has one
     for each scope around it.

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 
 import cython
 
+from symd.core.byte_reader import KERNEL_BODY
 from symd.core.dies import IS_DECLARATION, NO_FILE, STATES_CODE
-from symd.core.strings import KERNEL_BODY
 
 if cython.compiled:
     from cython.cimports.symd.core import dies
 else:
     from symd.core import dies
 if cython.compiled:
-    from cython.cimports.symd.core import strings as core_strings
+    from cython.cimports.symd.core import byte_reader
 else:
-    from symd.core import strings as core_strings
+    from symd.core import byte_reader
 
 
 _NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
@@ -74,8 +74,8 @@ def read_scopes(
     row_ends: Sequence[int],
     units: Sequence[int],
     file_maps: Sequence[array[int]],
-    strings: Sequence[core_strings.StringReader],
-    names: Sequence[core_strings.Names],
+    strings: Sequence[byte_reader.StringReader],
+    names: Sequence[byte_reader.Names],
 ) -> ScopeRows:
     """The scopes among the DIEs of ``rows``, which are the functions and inlined calls of some units of some objects;
     ``row_ends`` says how many rows there are up to the end of each object. ``strings`` reads those of each object, and
@@ -156,8 +156,8 @@ def _name(
     last: cython.Py_ssize_t,
     specification: cython.int[::1],
     origin: cython.int[::1],
-    strings: core_strings.StringReader,
-    names: core_strings.Names,
+    strings: byte_reader.StringReader,
+    names: byte_reader.Names,
     number: cython.uint[::1],
     known: cython.uint[::1],
 ) -> cython.Py_ssize_t:
@@ -397,7 +397,7 @@ def _add_scopes(
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _mark_kernel_bodies(found: ScopeRows, names: Sequence[core_strings.Names]) -> cython.int:
+def _mark_kernel_bodies(found: ScopeRows, names: Sequence[byte_reader.Names]) -> cython.int:
     """Mark the calls that are the own bodies of the kernels around them."""
     table = cython.declare(cython.const[cython.uint][::1])
     inlined = cython.declare(cython.uchar[::1])

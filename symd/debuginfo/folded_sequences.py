@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.core import function_lines as core
+from symd.core import function_extents as core
 from symd.core import text_layout
 from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, spread, unit_ranges
 from symd.debuginfo.dwarf.sections import DebugSections

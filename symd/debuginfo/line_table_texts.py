@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from symd.core.line_header import LineHeaderReader
-from symd.core.strings import StringReader
+from symd.core.byte_reader import StringReader
+from symd.core.headers import LineHeaderReader
 from symd.debuginfo.dwarf.lines import FilePaths, read_headers
 from symd.debuginfo.dwarf.sections import DebugSections, Warnings
 from symd.debuginfo.dwarf.units import read_units

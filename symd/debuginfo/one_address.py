@@ -14,8 +14,8 @@ from itertools import pairwise
 from symd.config import Limits
 from symd.core import scopes as core
 from symd.core import text_layout
+from symd.core.byte_reader import Names, StringReader
 from symd.core.inlined_calls import InlinedCalls
-from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, may_have_texts, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
@@ -217,7 +217,7 @@ class _AddressReading:
             return None
         if not self._is_apart(sequence):
             raise NotPlain("several line sequences have the same code")
-        from symd.debuginfo import ptx_assembly, rows_alone  # noqa: PLC0415 - 5 ms: only for NVIDIA's images with lines alone
+        from symd.debuginfo import rows_alone  # noqa: PLC0415 - 5 ms: only for NVIDIA's images with lines alone
 
         return rows_alone.answer_of_row(
             code,
@@ -227,7 +227,7 @@ class _AddressReading:
             self._row.number,
             self._address - self._text[0],
             leaves_out_calls=leaves_out_calls,
-            assembly=ptx_assembly.read(code, self._layout) if is_of_llvm else None,
+            assembly=rows_alone.assembly_rows(code, self._layout) if is_of_llvm else None,
             spend=self._spend,
         )
 

@@ -10,8 +10,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from symd.core import section_table
-from symd.core.relocations import RelocationTable, SymbolValues
+from symd.core import elf_tables
+from symd.core.elf_tables import RelocationTable, SymbolValues
 from symd.debuginfo.dwarf.sections import DWO_NAMES, DebugSections, split_contents, with_split
 from symd.debuginfo.dwarf.units import Unit, external_functions, read_units
 from symd.errors import Malformed
@@ -359,7 +359,7 @@ def _symbol_names(code: CodeObject, table: Section, numbers: Sequence[int]) -> l
     Malformed."""
     rows, strings = table.data, code.sections[table.link].data if table.link < len(code.sections) else b""
     starts = [_SYMBOL_BYTES * number for number in numbers if number < len(rows) // _SYMBOL_BYTES]
-    names = section_table.strings_at(strings, [int.from_bytes(rows[at : at + 4], "little") for at in starts])
+    names = elf_tables.strings_at(strings, [int.from_bytes(rows[at : at + 4], "little") for at in starts])
     if names is None:
         raise overlapping(table.name)
     return names

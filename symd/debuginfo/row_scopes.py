@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symd.debuginfo import ptx_assembly, ptx_text
+from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.ptx_assembly import AssemblyRows
 from symd.debuginfo.relocation import LinearLayout
-from symd.debuginfo.rows_alone import inlined_rows, is_from_hopper_on
+from symd.debuginfo.rows_alone import AssemblyRows, assembly_rows, inlined_rows, is_from_hopper_on
 from symd.model.code import CodeObject, Function
 from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, WrittenScopes
@@ -93,7 +92,7 @@ def with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, s
         files=info.files,
         leaves_out_files=is_from_hopper_on(code.target or ""),
         leaves_out_calls=leaves_out_calls,
-        assembly=ptx_assembly.read(code, layout) if is_of_llvm else None,
+        assembly=assembly_rows(code, layout) if is_of_llvm else None,
         spend=lambda ranges: sections.spend(ranges, sections.lines.name),
     )
     return _scoped(info, found)

@@ -37,8 +37,7 @@ from symd.engine.reading.questions import (
     VariablesAt,
     WriteObject,
 )
-from symd.engine.recent_code import RecentCode
-from symd.engine.scopes import ScopeReader
+from symd.engine.scopes import RecentCode, ScopeReader
 from symd.errors import (
     DriverMissing,
     NoDebugData,

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from symd import found
 
+VERSION = 26
+"""The version of index files that is written and read; docs/index-format.md says what each one changed."""
+
+LARGEST = 1 << 33
+"""Bytes of a compressed column when it is opened: what states more is not believed."""
+
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.index.builder import build as build
-    from symd.index.file_header import VERSION as VERSION
     from symd.index.lookup import Index as Index
 else:
-    _HOMES = {"VERSION": "symd.index.file_header", "Index": "symd.index.lookup", "build": "symd.index.builder"}
+    _HOMES = {"Index": "symd.index.lookup", "build": "symd.index.builder"}
 
     def __getattr__(name: str) -> object:
         return found(__name__, _HOMES, name)

@@ -1,6 +1,8 @@
 """Index files written column after column, from code objects and their debug information. Each portion of the code
-objects is indexed by itself and kept (``portions``, ``compressed_columns``). Most modules are one portion; of a large
-one, which has many, the columns of each wait compressed until all are there.
+objects is indexed by itself and kept (``portions``, ``packing``). Most modules are one portion; of a large
+one, which has many, the columns of each wait compressed until all are there. Then code objects, sections, owners,
+frames and ranges get the numbers that they have in the module: those of a portion count from the end of the ones before
+it. Strings have theirs already.
 """
 
 from __future__ import annotations
@@ -14,9 +16,7 @@ import numpy as np
 
 from symd.core.index_lookup import PIECE
 from symd.errors import LimitExceeded
-from symd.index.compressed_columns import CompressedColumn, Differences, Keeper, packed_table
-from symd.index.distinct import Interner
-from symd.index.file_header import LARGEST
+from symd.index import LARGEST
 from symd.index.format import (
     Column,
     Compressor,
@@ -27,13 +27,12 @@ from symd.index.format import (
     piece_checksums,
     table_size,
 )
-from symd.index.merged import merged
 from symd.index.module_tables import DecodedObject, module_tables
-from symd.index.packing import encode_starts
-from symd.index.portions import Portion, portion, range_columns
-from symd.index.schema import SCHEMA
+from symd.index.packing import CompressedColumn, Differences, Keeper, encode_starts, packed_table
+from symd.index.portions import KeptRanges, Portion, PortionExtent, portion, range_columns
+from symd.index.schema import SCHEMA, FunctionTable, RowTable
 from symd.index.summary import is_too_much, pack_around, shortened
-from symd.model.columns import U64
+from symd.model.columns import U64, Interner
 from symd.model.debug_info import DebugInfo
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
@@ -177,7 +176,7 @@ class IndexBuilder:
             self.take()
         portions, texts = self._portions, self._strings.values
         if len(portions) > 1:
-            portions = [*merged(portions, self._keeper)]
+            portions = [*_merged(portions, self._keeper)]
         written = ColumnFile(file, largest)
         _Writer(portions, texts, self._keeper, written).write(summary)
         return written.close()
@@ -271,3 +270,59 @@ class _Writer:
 def _end_to_end(pieces: Sequence[CompressedColumn]) -> Column:
     """Columns as narrow as they are, one after the other."""
     return pieces[0].values() if len(pieces) == 1 else np.concatenate([each.values() for each in pieces])
+
+
+def _merged(portions: Sequence[Portion], keeper: Keeper) -> Iterator[Portion]:
+    """The portions of a module of several, with the numbers that hold for the whole module. Owner 0, nobody, is the
+    first portion's alone."""
+    before = PortionExtent()
+    for each in portions:
+        columns = {name: _shifted(name, kept.values(), before) for name, kept in each.columns.items()}
+        if before.objects:
+            columns |= {name: column[1:] for name, column in columns.items() if SCHEMA[name].entries == "owner"}
+        yield each._replace(
+            columns={name: keeper.keep(narrow(column)) for name, column in columns.items()},
+            ranges=_renumbered_ranges(each.ranges, before, keeper),
+            functions=_renumbered_functions(each.functions, before, keeper),
+            rows=_renumbered_rows(each.rows, before),
+        )
+        before = before.and_then(each.extent)
+
+
+def _shifted(name: str, column: Column, before: PortionExtent) -> Column:
+    """A column of the index file."""
+    first = {"section_base": before.text, "written_range": before.ranges}.get(name, 0)
+    return column.astype(np.uint64) + np.uint64(first) if first else _renumbered(SCHEMA[name].number_of, column, before)
+
+
+def _renumbered(what: str, column: Column, before: PortionExtent) -> Column:
+    """Numbers of these, named as ``Spec.number_of`` names them."""
+    counts = {"code object": before.objects, "text section": before.sections, "frame": before.frames}
+    if what == "owner":
+        return np.where(column > 0, column.astype(np.uint64) + np.uint64(before.owners), np.uint64(0))
+    return column.astype(np.uint64) + np.uint64(counts[what]) if counts.get(what) else column
+
+
+def _renumbered_ranges(ranges: KeptRanges, before: PortionExtent, keeper: Keeper) -> KeptRanges:
+    start, text = ranges.start, np.uint64(before.text)
+    return ranges._replace(
+        start=CompressedColumn(np.dtype(np.uint64), start.entries, lambda: start.values().astype(np.uint64) + text),
+        frame=keeper.keep(_renumbered("frame", ranges.frame.values(), before)),
+    )
+
+
+def _renumbered_rows(kept: Sequence[Differences], before: PortionExtent) -> list[Differences]:
+    rows = dict(zip(RowTable._fields, kept, strict=True))
+    return [*{**rows, "section": rows["section"].moved(before.sections)}.values()]
+
+
+def _renumbered_functions(kept: Sequence[Differences], before: PortionExtent, keeper: Keeper) -> list[Differences]:
+    table = FunctionTable(*(column.values() for column in kept))
+    section = table.section.astype(np.int64)
+    table = table._replace(
+        object=_renumbered("code object", table.object, before),
+        owner=_renumbered("owner", table.owner, before),
+        symbol=_renumbered("owner", table.symbol, before),
+        section=np.where(section > 0, section + before.sections, 0),
+    )
+    return [Differences(column, keeper) for column in table]

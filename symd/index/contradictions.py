@@ -45,12 +45,11 @@ from numpy.typing import NDArray
 
 from symd.core import sweep
 from symd.index.cover import view
-from symd.index.distinct import Groups, among, combined, grouped
 from symd.index.format import Column
 from symd.index.functions import lost_copies, roots_of
 from symd.index.module_tables import FunctionLineTable, ModuleTables, ScopeTable
 from symd.model.answers import Reason
-from symd.model.columns import I64
+from symd.model.columns import I64, Groups, among, combined, grouped
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 
 _MAX_COPIES = 8

@@ -19,10 +19,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from symd.core import sweep
 from symd.debuginfo.text_ranges import disjoint_pieces
-from symd.index.distinct import runs
 from symd.index.format import Column
 from symd.index.module_tables import ModuleTables, NamedRanges, ScopeRanges
-from symd.model.columns import I64, U64
+from symd.model.columns import I64, U64, runs
 
 
 def view(column: NDArray[Any], dtype: DTypeLike) -> memoryview[Any]:

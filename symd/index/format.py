@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 
 from symd.core.index_lookup import CHECKSUM, COLUMN, COLUMN_NAME, HEADER, MAGIC, PIECE, Damaged, columns_end
 from symd.errors import DataLoss
-from symd.index.file_header import LARGEST
-from symd.index.file_header import VERSION as VERSION  # noqa: PLC0414 - as others know it
+from symd.index import LARGEST, VERSION
 
 _DTYPES: dict[bytes, np.dtype[Any]] = {
     kind.encode().ljust(4, b"\0"): np.dtype(kind) for kind in ("|u1", "<u2", "<u4", "<u8")

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.index.distinct import among, grouped
 from symd.index.format import Column
 from symd.index.schema import FunctionTable
 from symd.model.code import is_symbol_of
-from symd.model.columns import I64
+from symd.model.columns import I64, among, grouped
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 from symd.model.frame_text import PYTHON_SUFFIX
 

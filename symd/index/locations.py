@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from symd.core import sweep
 from symd.index.contradictions import Contradictions, ModuleText, contradictions
 from symd.index.cover import innermost, pieces, points_of, smallest_cover, view, within_functions
-from symd.index.distinct import Groups, combined, grouped, runs
 from symd.index.format import Column
 from symd.index.module_tables import ModuleTables, RowTables, TextSections
 from symd.model.answers import Reason
-from symd.model.columns import I64, U32, U64
+from symd.model.columns import I64, U32, U64, Groups, combined, grouped, runs
 from symd.model.debug_info import NO_PARENT, RowFlag
 
 NO_LINE = 0xFFFFFFFF

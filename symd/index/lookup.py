@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from symd.core.index_lookup import KEPT_ANSWERS, KEPT_PAGES, Damaged, IndexLookup
 from symd.errors import DataLoss
+from symd.index import VERSION
 from symd.index.derived import RESERVED, DerivedColumns
-from symd.index.file_header import VERSION
 from symd.index.format import Column, Strings, decode, decompress, decompressed_size
 from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.index.summary import unpack

@@ -17,14 +17,14 @@ from symd.formats import containers
 from symd.formats.containers.code_reloader import read_now, settled, without_bytes
 from symd.formats.containers.file_part import LARGE, forget, sha256_of
 from symd.index.builder import IndexBuilder, check_size
-from symd.index.compressed_columns import Arena, Keeper
-from symd.index.contradiction_notes import noted
-from symd.index.distinct import Interner
 from symd.index.format import Column
 from symd.index.locations import module_ranges
 from symd.index.module_tables import DecodedObject, module_tables
+from symd.index.packing import Arena, Keeper
+from symd.index.portions import noted
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
+from symd.model.columns import Interner
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import Digest
 from symd.model.summaries import UNREAD, ModuleSummary, ObjectSummary, code_summary

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from symd.errors import SymdError
 from symd.formats.elf import debug_link
-from symd.index.distinct import Interner, combined, runs
 from symd.index.format import Column, narrow
 from symd.index.functions import without_wrong_names
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
-from symd.model.columns import I64
+from symd.model.columns import I64, Interner, combined, runs
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, LineRows, Scopes, TextSpans, WrittenScopes
 
 _NOTHING = DebugInfo(LineRows.empty(), Scopes.empty())

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError, Message
 
-from symd.core.message_count import FIELDS, LEAF, message_count
+from symd.core.records import FIELDS, LEAF, message_count
 from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.profile_format import ProfileBudget

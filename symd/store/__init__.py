@@ -3,9 +3,8 @@
 Files hold the bytes, SQLite the facts about them. A file is always written before its row, so a kill at any moment
 leaves at worst a file without a row, which the next start adopts."""
 
-from symd.store.catalogued import ModuleStore
+from symd.store.catalogued import ModuleStore, Upload
 from symd.store.rows import Eviction
 from symd.store.store import Store
-from symd.store.upload import Upload
 
 __all__ = ("Eviction", "ModuleStore", "Store", "Upload")

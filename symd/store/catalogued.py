@@ -1,11 +1,14 @@
 """What stores have in common, whatever keeps the catalogue and the bytes: the base of stores, and remembered failures
-(which errors last, and how they are kept as text and raised again).
+(which errors last, and how they are kept as text and raised again); and modules that arrive in pieces: hashed as they
+are written, in the store only once they are whole and as announced.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,7 +16,16 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from symd.config import Limits
-from symd.errors import InvalidInput, LimitExceeded, ModuleNotFound, SymdError, Unsupported, described, from_description
+from symd.errors import (
+    HashMismatch,
+    InvalidInput,
+    LimitExceeded,
+    ModuleNotFound,
+    SymdError,
+    Unsupported,
+    described,
+    from_description,
+)
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
@@ -24,7 +36,6 @@ from symd.store.folder import digest_of, not_found
 from symd.store.housekeeping import Writability
 from symd.store.module_log import ADDED, ModuleLog, Removals, append_to_log
 from symd.store.rows import CatalogueQueries, Connection, patience
-from symd.store.upload import Arrival, Upload
 
 LASTING = (InvalidInput, Unsupported, LimitExceeded)
 """Errors that are remembered, because the same bytes meet the same end every time. What time, a driver or a disk
@@ -401,3 +412,95 @@ def _absent(digest: str, eviction: rows.Eviction | None) -> ModuleNotFound:
         hint="add it again; the daemon's operator may raise the limit store_size",
         metadata={"module": f"modules/{digest}", "evicted": moment(eviction.time)},
     )
+
+
+class Arrival:
+    """A module that is being added. ``is_new``: it was not in the store before; ``is_stored``: it is there now.
+    ``path`` is where the bytes of a new one stand that was put there at once. Whoever adds the module sets ``format``,
+    with which it is admitted at the end."""
+
+    def __init__(self, *, is_new: bool) -> None:
+        self.is_new = is_new
+        self.is_stored = not is_new
+        self.path: Path | None = None
+        self.format = ""
+
+    def commit(self, upload: Upload, digest: str, label: str) -> None:
+        """Take the bytes of the module into the store. Raises as ``Upload.commit``."""
+        upload.commit(digest, label)
+        self.is_stored = True
+
+
+Accept = Callable[[IncomingFile, Digest, int, str, str], None]
+"""Takes a whole, synced file with its digest, size, label and format into the store."""
+
+
+class Upload:
+    """One upload; a context manager that aborts what was not committed. Not for use by several threads at once."""
+
+    def __init__(self, file: IncomingFile, limits: Limits, accept: Accept) -> None:
+        self._file = file
+        self._limits = limits
+        self._accept = accept
+        self._hash = hashlib.sha256()
+        self.size = 0
+        """Bytes written so far."""
+
+    @property
+    def digest(self) -> Digest:
+        """SHA-256 of what was written so far."""
+        return Digest(self._hash.hexdigest())
+
+    def opened(self) -> int:
+        """A descriptor to read what was written, also after ``commit`` and ``abort``. The caller closes it."""
+        with disk(self._file.path):
+            return os.open(self._file.path, os.O_RDONLY | os.O_CLOEXEC)
+
+    @property
+    def path(self) -> str:
+        """The path of the file that takes the bytes, until ``commit``."""
+        return str(self._file.path)
+
+    def write(self, chunk: bytes | bytearray | memoryview) -> None:
+        """Append. Raises ``LimitExceeded`` before the module would pass ``Limits.module_size``."""
+        size = self.size + memoryview(chunk).nbytes
+        check_size(size, self._limits)
+        self._file.write(chunk)
+        self._hash.update(chunk)
+        self.size = size
+
+    def check_digest(self, expected_digest: str) -> None:
+        """Raises ``HashMismatch`` where what was written so far has another digest."""
+        if self.digest != checked_digest(expected_digest):
+            raise HashMismatch(
+                f"the bytes have SHA-256 {self.digest}, announced was {expected_digest}",
+                hint="send the module again",
+                metadata={"actual": self.digest, "expected": expected_digest},
+            )
+
+    def commit(self, expected_digest: str = "", label: str = "", format: str = "") -> Digest:  # noqa: A002 - the word of ModuleRecord
+        """Take the module into the store and return its digest. Where that is not ``expected_digest`` (when one is
+        given) raises ``HashMismatch``; ``LimitExceeded`` for a label that is too long or where the store has no room;
+        after any error the store is as it was before the upload."""
+        digest = self.digest
+        try:
+            check_label(label)
+            if expected_digest:
+                self.check_digest(expected_digest)
+            with disk(self._file.path):
+                self._file.sync()
+            self._accept(self._file, digest, self.size, label, format)
+        finally:
+            self._file.discard()
+        return digest
+
+    def abort(self) -> None:
+        """Forget what was written. Harmless after ``commit`` and when repeated."""
+        with disk(self._file.path):
+            self._file.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abort()

@@ -113,10 +113,6 @@ class IncomingFile:
         """Bytes in the file."""
         return os.fstat(self._handle).st_size
 
-    def reserve(self, size: int) -> None:
-        """Take so many bytes of the disk, which read as zero until they are written."""
-        os.posix_fallocate(self._handle, 0, max(1, size))
-
     def mapped(self) -> memoryview:
         """What is in the file, mapped read-only; it stays readable after the file is removed or replaced."""
         return mapped(self.path)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from symd.errors import DataLoss
-from symd.index.file_header import VERSION
+from symd.index import VERSION
 from symd.index.format import decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest, is_digest

@@ -12,11 +12,11 @@ from io import BytesIO
 
 import numpy as np
 
+from symd.index import LARGEST
 from symd.index.builder import ColumnFile
-from symd.index.compressed_columns import Differences, Keeper, packed_table
-from symd.index.file_header import LARGEST
 from symd.index.format import Column, Compressor, encoded_strings, narrow
 from symd.index.locations import ModuleRanges
+from symd.index.packing import Differences, Keeper, packed_table
 from symd.index.portions import kept_ranges, range_columns
 
 _HEADER = struct.Struct("<8sIIII")

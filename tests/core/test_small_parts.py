@@ -11,13 +11,13 @@ import pytest
 
 from symd.core import (
     abbreviations,
+    byte_reader,
     dies,
+    elf_tables,
     line_program,
-    message_count,
     range_lists,
-    relocations,
+    records,
     sorting,
-    strings,
     text_layout,
 )
 from symd.debuginfo.dwarf.sections import DebugSections
@@ -26,7 +26,7 @@ from tests.core.uncompiled import uncompiled
 
 MODULES = {
     module.__name__.rpartition(".")[2]: module
-    for module in (dies, line_program, message_count, relocations, sorting, strings, text_layout)
+    for module in (byte_reader, dies, elf_tables, line_program, records, sorting, text_layout)
 }
 GAP = 16
 
@@ -197,7 +197,7 @@ def symbol_table(bits: int, symbols: list[tuple[int, int]]) -> bytes:
     return b"".join(struct.pack("<IIIBBH", 0, value, 0, 0, 0, section) for section, value in symbols)
 
 
-@both("relocations")
+@both("elf_tables")
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("has_addends", [False, True])
 @pytest.mark.parametrize("leaves_undefined", [False, True])
@@ -228,7 +228,7 @@ def test_symbol_plus_addend_is_stored(
     assert data == expected
 
 
-@both("relocations")
+@both("elf_tables")
 def test_what_cannot_be_relocated_is_refused(core: ModuleType) -> None:
     values = core.SymbolValues(symbol_table(64, [(1, 0)]), ".symtab", 64, {1: 1 << 40})
 
@@ -252,7 +252,7 @@ def test_what_cannot_be_relocated_is_refused(core: ModuleType) -> None:
         core.SymbolValues(bytes(15), ".symtab", 32, {})
 
 
-@both("relocations")
+@both("elf_tables")
 def test_places_have_the_base_of_the_last_beginning_before_them(core: ModuleType) -> None:
     rows = [(0, 1, 4, 1), (8, 1, 5, 2), (16, 2, 6, 3), (24, 1, 7, 4)]
     table = core.RelocationTable(entries(64, True, rows), ".rela", 64, True)
@@ -262,7 +262,7 @@ def test_places_have_the_base_of_the_last_beginning_before_them(core: ModuleType
     assert table.symbols_by_place(1, places) == [{5}, {7}]
 
 
-@both("strings")
+@both("byte_reader")
 def test_strings_are_numbered_in_the_order_of_their_places(core: ModuleType) -> None:
     text = b"one\0two\0one\0\xff!\0rest"
     sections = DebugSections.of({".debug_str": text, ".debug_info": b"in\0"})
@@ -276,7 +276,7 @@ def test_strings_are_numbered_in_the_order_of_their_places(core: ModuleType) -> 
     assert (known, missing) == (("", "in", "one", "two", "ne", "\ufffd!"), 1)
 
 
-@both("strings")
+@both("byte_reader")
 def test_strings_that_share_an_end_too_often_are_refused(core: ModuleType) -> None:
     size = 1 << 15
     reader = core.StringReader(DebugSections.of({".debug_str": b"x" * size + b"\0"}))
@@ -318,7 +318,7 @@ def test_the_rows_of_objects_follow_each_other(core: ModuleType) -> None:
     assert rows.count == 0
 
 
-@both("message_count")
+@both("records")
 def test_messages_are_counted_as_deep_as_they_are_known(core: ModuleType) -> None:
     """Kind 0 has messages of kind 1 in field 1 and texts in field 2; kind 1 has texts in field 3."""
     kinds = bytearray(2 * core.FIELDS)

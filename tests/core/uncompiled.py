@@ -18,7 +18,6 @@ from symd.debuginfo import (
     line_table_texts,
     one_address,
     plain_scopes,
-    ptx_assembly,
     reading,
     relocation,
     rows_alone,
@@ -30,7 +29,7 @@ from symd.formats import elf, spirv
 from symd.formats.containers.amd import symbols as amdgpu_symbols
 from symd.formats.elf import contents
 
-INHERITED = ("byte_reader", "abbreviations", "range_lists", "sorting", "strings", "dies")
+INHERITED = ("sorting", "byte_reader", "abbreviations", "range_lists", "dies")
 """Modules that others of the core inherit from or call, and see only where both are compiled or both are not."""
 
 
@@ -64,8 +63,7 @@ def _run(name: str) -> ModuleType:
 def without_compiled_core() -> Iterator[None]:
     """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
     names = (
-        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "inlined_calls", "line_header", "line_program", "relocations", "row_scopes", "scopes",
-        "section_table", "spirv_lines", "spirv_words", "text_layout", "unit_headers",
+        "amdgpu_symbols", "byte_reader", "dies", "elf_tables", "function_extents", "headers", "inlined_calls", "line_program", "row_scopes", "scopes", "spirv", "text_layout",
     )  # fmt: skip
     core = {name: _run_once(name) for name in names}
     read = core["dies"]
@@ -73,15 +71,15 @@ def without_compiled_core() -> Iterator[None]:
         (forms, "AbbreviationTable", read.abbreviations.AbbreviationTable),
         (units, "DieRows", read.DieRows),
         (units, "UnitParameters", read.range_lists.UnitParameters),
-        (units, "UnitReader", core["unit_headers"].UnitReader),
-        *((module, "LineHeaderReader", core["line_header"].LineHeaderReader) for module in (lines, line_table_texts)),
-        (units, "block_ranges", core["block_ranges"]),
+        (units, "UnitReader", core["headers"].UnitReader),
+        *((module, "LineHeaderReader", core["headers"].LineHeaderReader) for module in (lines, line_table_texts)),
+        (units, "function_extents", core["function_extents"]),
         (units, "RangeRows", read.range_lists.RangeRows),
         (columns, "core", core["scopes"]),
-        *((module, "core", core["function_lines"]) for module in (folded_sequences, lines)),
+        *((module, "core", core["function_extents"]) for module in (folded_sequences, lines)),
         *(
             (module, "text_layout", core["text_layout"])
-            for module in (reading, folded_sequences, one_address, plain_scopes, ptx_assembly, text_ranges)
+            for module in (reading, folded_sequences, one_address, plain_scopes, rows_alone, text_ranges)
         ),
         *(
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
@@ -90,13 +88,12 @@ def without_compiled_core() -> Iterator[None]:
         (rows_alone, "core", core["row_scopes"]),
         (lines, "inlined_calls", core["inlined_calls"]),
         (lines, "LineRows", core["line_program"].LineRows),
-        (decoded, "core", core["spirv_lines"]),
-        (spirv, "core", core["spirv_words"]),
-        *((module, "core", core["section_table"]) for module in (contents, elf)),
-        (relocation, "section_table", core["section_table"]),
-        *((relocation, name, getattr(core["relocations"], name)) for name in ("RelocationTable", "SymbolValues")),
-        *((module, "Names", _strings().Names) for module in (columns, units)),
-        *((module, "StringReader", _strings().StringReader) for module in (lines, columns, units)),
+        *((module, "core", core["spirv"]) for module in (decoded, spirv)),
+        *((module, "core", core["elf_tables"]) for module in (contents, elf)),
+        (relocation, "elf_tables", core["elf_tables"]),
+        *((relocation, name, getattr(core["elf_tables"], name)) for name in ("RelocationTable", "SymbolValues")),
+        *((module, "Names", core["byte_reader"].Names) for module in (columns, units)),
+        *((module, "StringReader", core["byte_reader"].StringReader) for module in (lines, columns, units)),
     ]
     forms._known_table.cache_clear()
     with ExitStack() as stack:
@@ -109,7 +106,3 @@ def without_compiled_core() -> Iterator[None]:
 @cache
 def _run_once(name: str) -> ModuleType:
     return uncompiled(name)
-
-
-def _strings() -> ModuleType:
-    return _run_once("strings")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo import one_address, plain_scopes, ptx_assembly, rows_alone
+from symd.debuginfo import one_address, plain_scopes, rows_alone
 from symd.debuginfo.dwarf.sections import ELF_NAMES
 from symd.debuginfo.one_address import answer_at
 from symd.debuginfo.plain_scopes import PlainScopes
@@ -152,7 +152,7 @@ def test_its_numbers_are_those_of_answers_and_scopes() -> None:
         assert getattr(frame_text, name) == Reason[name]
     assert (one_address._NO_PARENT, one_address._NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
     assert (plain_scopes._NO_PARENT, plain_scopes._BODY) == (NO_PARENT, BODY)
-    assert (rows_alone._NO_PARENT, ptx_assembly._END_SEQUENCE) == (NO_PARENT, RowFlag.END_SEQUENCE)
+    assert (rows_alone._NO_PARENT, rows_alone._END_SEQUENCE) == (NO_PARENT, RowFlag.END_SEQUENCE)
     assert (decoded.NO_PARENT, decoded.NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
     assert spirv._END_SEQUENCE == RowFlag.END_SEQUENCE
 
@@ -196,7 +196,7 @@ def test_other_instructions_change_both_answers_alike(seed: int) -> None:
 
 
 def test_it_imports_neither_numpy_nor_what_takes_as_long() -> None:
-    program = "import sys; import symd.debuginfo.one_address, symd.debuginfo.rows_alone, symd.debuginfo.ptx_assembly; print(*sys.modules)"
+    program = "import sys; import symd.debuginfo.one_address, symd.debuginfo.rows_alone; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "click", "symd.index", "pathlib"}.intersection(done.stdout.split())
 

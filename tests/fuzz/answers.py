@@ -17,8 +17,7 @@ from symd.core import index_lookup
 from symd.engine.reading import served
 from symd.errors import DataLoss, SymdError
 from symd.formats import containers
-from symd.index import Index
-from symd.index.file_header import VERSION
+from symd.index import VERSION, Index
 from symd.index.lookup import search_index_file
 from symd.index.module import build_index, decoded_objects, described
 from symd.index.module_tables import DecodedObject

@@ -13,8 +13,8 @@ import numpy as np
 
 from symd.config import Limits
 from symd.core import line_program
-from symd.core.line_header import LineHeader
-from symd.core.strings import StringReader
+from symd.core.byte_reader import StringReader
+from symd.core.headers import LineHeader
 from symd.debuginfo import embedded_sources, reading
 from symd.debuginfo.dwarf import columns as columns_module
 from symd.debuginfo.dwarf import units as units_module
@@ -26,8 +26,7 @@ from symd.debuginfo.dwarf.units import SCOPES, read_rows
 from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.relocation import linear_layout, relocated
 from symd.debuginfo.variables import location_lists
-from symd.debuginfo.variables.expression import evaluate
-from symd.debuginfo.variables.lanes import OperandNames
+from symd.debuginfo.variables.lanes import OperandNames, evaluate
 from symd.debuginfo.variables.location_records import describe
 from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 from symd.config import Limits
-from symd.core import attribute_records
+from symd.core import records
 from symd.debuginfo.separate_files import joined, slim
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
@@ -18,11 +18,10 @@ from symd.formats.containers.amd import msgpack as amd_msgpack
 from symd.formats.containers.file_part import part_of
 from symd.formats.containers.format import Element, Format
 from symd.formats.containers.images_in_data import FoundModules, modules_in
-from symd.formats.containers.intel import ze_info
+from symd.formats.containers.intel import zebin
 from symd.formats.containers.nvidia import cubin_facts
 from symd.formats.elf.constants import SHT_DYNSYM, SHT_SYMTAB
-from symd.formats.spirv import split
-from symd.formats.spirv.grammar import Op
+from symd.formats.spirv import Op, split
 from symd.model.addresses import parse_query
 from symd.model.breakpoints import parse_source_line
 from symd.model.code import CodeObject
@@ -116,7 +115,7 @@ def read_yaml(data: bytes) -> None:
 
 def read_ze_info(data: bytes) -> None:
     with fitting():
-        ze_info.kernels(data)
+        zebin.kernel_facts(data)
 
 
 def read_amd_metadata(data: bytes) -> None:
@@ -124,16 +123,16 @@ def read_amd_metadata(data: bytes) -> None:
         amd_msgpack.metadata_note(data, "note")
 
 
-_UNCOMPILED_RECORDS = uncompiled("attribute_records")
+_UNCOMPILED_RECORDS = uncompiled("records")
 _SOME_IDS = bytes(number % 3 == 0 for number in range(256))
 
 
 def read_nv_info(data: bytes) -> None:
     """The core's readers say the same as their source."""
     with fitting():
-        assert attribute_records.starts(data) == _UNCOMPILED_RECORDS.starts(data)
+        assert records.starts(data) == _UNCOMPILED_RECORDS.starts(data)
         for name in ("chosen", "numbers_by_symbol"):
-            compiled, plain = (getattr(one, name) for one in (attribute_records, _UNCOMPILED_RECORDS))
+            compiled, plain = (getattr(one, name) for one in (records, _UNCOMPILED_RECORDS))
             assert compiled(data, _SOME_IDS) == plain(data, _SOME_IDS)
         packed = cubin_facts.PackedAttributes(data, ".nv.info")
         assert len(packed) == len(packed.plain())

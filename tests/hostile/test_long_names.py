@@ -14,8 +14,8 @@ import pytest
 
 from symd.config import Limits
 from symd.core import inlined_calls
+from symd.core.byte_reader import KERNEL_BODY
 from symd.core.name_families import without_template_arguments
-from symd.core.strings import KERNEL_BODY
 from symd.debuginfo import rows_alone
 from symd.formats import containers
 from symd.index import Index, functions

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import symd.core
-from symd.core import _code_flags
 
 FOLDER = Path(symd.core.__file__).parent
 MODULES = sorted(FOLDER.glob("[!_]*.py"))
@@ -59,7 +58,7 @@ def test_to_load_it_takes_no_library_that_is_slow_to_import() -> None:
         "CO_COROUTINE",
         "CO_ASYNC_GENERATOR",
     ]
-    assert {name: getattr(inspect, name) for name in names} == {name: getattr(_code_flags, name) for name in names}
+    assert {name: getattr(inspect, name) for name in names} == {name: getattr(symd.core, name) for name in names}
     program = "import sys\nimport symd.core.line_program\nprint(*sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-S", "-c", program], cwd=FOLDER.parents[1], capture_output=True, text=True, check=True

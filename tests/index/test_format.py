@@ -16,13 +16,13 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import DataLoss
 from symd.index import Index
-from symd.index.distinct import combined, grouped, numbered, runs
 from symd.index.format import Strings, decode, decompress, narrow
 from symd.index.locations import LocationFrames, ModuleRanges, Owners
 from symd.index.module import build_index
 from symd.index.packing import PAGE_SHIFT, RangePages, RankBitmap, encode_starts, unpack_table
 from symd.index.schema import SCHEMA, Columns, RowTable
 from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.columns import combined, grouped, numbered, runs
 from symd.store import Store
 from tests.builders.index_file import compress, encode, encode_strings, pack_ranges, pack_table, with_fitting_checksums
 

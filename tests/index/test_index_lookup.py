@@ -19,9 +19,8 @@ from symd.config import Limits
 from symd.core import index_lookup
 from symd.core.index_lookup import COLUMN, COLUMN_NAME, HEADER, KEPT_ANSWERS, LAST_REASON, PIECE
 from symd.errors import DataLoss, SymdError
-from symd.index import Index
+from symd.index import LARGEST, VERSION, Index
 from symd.index.derived import NO_DEBUG_DATA
-from symd.index.file_header import LARGEST, VERSION
 from symd.index.format import decode, narrow
 from symd.index.locations import LocationFrames, ModuleRanges, Owners
 from symd.index.lookup import FEW_SECTIONS, search_index_file

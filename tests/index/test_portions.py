@@ -19,14 +19,13 @@ from symd.config import Limits
 from symd.debuginfo import reading
 from symd.errors import LimitExceeded, SymdError
 from symd.formats.containers import ContainerUnpacker
-from symd.index import Index, builder, compressed_columns
+from symd.index import Index, builder, packing
 from symd.index import format as index_format
 from symd.index import summary as index_summary
 from symd.index.builder import ColumnFile
-from symd.index.compressed_columns import Arena, Differences, Keeper, packed_table
 from symd.index.format import Compressor, decode, decompress, narrow
 from symd.index.module import build_index, write_index_in_turn
-from symd.index.packing import unpack_table
+from symd.index.packing import Arena, Differences, Keeper, packed_table, unpack_table
 from symd.index.schema import SCHEMA
 from symd.model.answers import Answer
 from symd.model.identities import Digest
@@ -235,7 +234,7 @@ def test_tables_are_packed_piece_by_piece(values: list[int], cut: int) -> None:
 @pytest.mark.parametrize("together", [1, 2, 3])
 def test_differences_of_some_entries_at_a_time(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     values = [2**64 - 1, 0, 3, 3, 400, 70_000]
-    monkeypatch.setattr(compressed_columns, "_TOGETHER", together)
+    monkeypatch.setattr(packing, "_TOGETHER", together)
     assert Differences(np.array(values, np.uint64), Arena()).values().tolist() == values
 
 

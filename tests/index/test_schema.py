@@ -10,8 +10,7 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import DataLoss
-from symd.index import Index
-from symd.index.file_header import VERSION
+from symd.index import VERSION, Index
 from symd.index.format import decode
 from symd.index.module import build_index
 from symd.index.schema import SCHEMA, FunctionTable, LocationTable, RowTable, check_names

@@ -12,9 +12,8 @@ import pytest
 
 import symd
 from symd.model.answers import Answer, Frame, Reason
-from symd.query import python_source
-from symd.query.python_names import PythonNames
-from symd.query.python_source import definitions
+from symd.query import python_names
+from symd.query.python_names import PythonNames, definitions
 from tests.tools import output, require
 
 TRITON = Path(__file__).parents[2] / "samples" / "triton"
@@ -37,7 +36,7 @@ def around(line: int) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "path", [Path(python_source.__file__), Path(ast.__file__), Path(re.__file__), TRITON / "helpers.py"]
+    "path", [Path(python_names.__file__), Path(ast.__file__), Path(re.__file__), TRITON / "helpers.py"]
 )
 def test_functions_are_those_of_the_parser(path: Path) -> None:
     text = path.read_text()

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from symd.index.file_header import VERSION
+from symd.index import VERSION
 from symd.model.contexts import Alias
 from symd.store import Store
 

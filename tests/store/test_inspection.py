@@ -11,7 +11,7 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import InvalidInput
-from symd.index.file_header import VERSION
+from symd.index import VERSION
 from symd.model.contexts import Alias
 from symd.store import Store
 from symd.store.inspection import ADVICE, FindingKind, inspect

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from symd.cli.start import MODULE_BYTES, Asked, answer_text, names_server, plain_questions
 from symd.core.index_lookup import IndexLookup
-from symd.index.file_header import VERSION
+from symd.index import VERSION
 from symd.model.frame_text import NotPlain, PlainAnswer, log_not_plain
 from symd.model.reasons import Reason
 

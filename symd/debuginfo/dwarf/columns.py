@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.core import scopes as core
+from symd.core.byte_reader import Names, StringReader
 from symd.core.dies import DieRows
 from symd.core.inlined_calls import InlinedCalls
-from symd.core.strings import Names, StringReader
 from symd.debuginfo.dwarf.forms import UNKNOWN_FORM
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections, Warnings

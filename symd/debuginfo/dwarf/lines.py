@@ -12,13 +12,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
-from symd.core import function_lines as core
+from symd.core import function_extents as core
 from symd.core import inlined_calls
+from symd.core.byte_reader import StringReader
+from symd.core.headers import LineHeader, LineHeaderReader
 from symd.core.inlined_calls import InlinedCalls
-from symd.core.line_header import LineHeader, LineHeaderReader
 from symd.core.line_program import LineRows
 from symd.core.scopes import FUNCTION_COLUMNS, ScopeRows
-from symd.core.strings import StringReader
 from symd.debuginfo.dwarf import Lnct
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
@@ -303,7 +303,7 @@ _INSIDE = ("operator()", "_block_invoke", "omp_outlined")
 
 
 def line_ends(found: ScopeRows, names: Sequence[Sequence[str]]) -> array[int]:
-    """For each function the line (u32) behind its last one: ``symd.core.function_lines.NO_END`` where no other
+    """For each function the line (u32) behind its last one: ``symd.core.function_extents.NO_END`` where no other
     declaration follows, 0 where nothing is known. The names of an object's functions are indexes of its ``names``."""
     count = len(found.functions) // len(FUNCTION_COLUMNS)
     is_inside = bytearray(count)

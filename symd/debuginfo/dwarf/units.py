@@ -9,12 +9,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 
-from symd.core import block_ranges
+from symd.core import function_extents
+from symd.core.byte_reader import Names, StringReader
 from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows
+from symd.core.headers import UnitReader
 from symd.core.line_program import places_of_set_address
 from symd.core.range_lists import RangeRows, UnitParameters
-from symd.core.strings import Names, StringReader
-from symd.core.unit_headers import UnitReader
 from symd.debuginfo.dwarf import At, Tag, forms
 from symd.debuginfo.dwarf.forms import AbbreviationTables, Table, Widths
 from symd.debuginfo.dwarf.sections import Contributions, DebugSections, Warnings
@@ -463,7 +463,9 @@ def outside_of_functions(objects: Sequence[BlocksOf]) -> list[list[tuple[int, in
     end). Raises Malformed, LimitExceeded, and what ``listed`` raises."""
     for sections, units, _ in objects:
         sections.spend(sum([unit.end - unit.dies for unit in units]), sections.info.name)
-    rows, read = read_rows_of([(each.sections, each.units) for each in objects], block_ranges.TAGS, with_children=True)
+    rows, read = read_rows_of(
+        [(each.sections, each.units) for each in objects], function_extents.TAGS, with_children=True
+    )
     every = [(unit, each.listed) for each in objects for unit in each.units]
     plain = [
         parameters(unit, place) if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None else None
@@ -476,5 +478,5 @@ def outside_of_functions(objects: Sequence[BlocksOf]) -> list[list[tuple[int, in
 
     lists = [each.sections.locations.data for each in objects]
     found: list[list[tuple[int, int]]]
-    found = block_ranges.outside_of_functions(rows, [each.rows for each in read], plain, RangeRows(), lists, other)
+    found = function_extents.outside_of_functions(rows, [each.rows for each in read], plain, RangeRows(), lists, other)
     return found

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from symd.debuginfo.text_widths import MOST_REPEATED
 from symd.errors import Malformed
-from symd.formats.spirv.grammar import Debug
+from symd.formats.spirv import Debug
 from symd.formats.spirv.module import DebugWords, debug_words
 from symd.model.code import CodeObject
 

@@ -16,9 +16,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
-from symd.core import spirv_lines as core
-from symd.formats.spirv import DebugInstruction
-from symd.formats.spirv.grammar import Debug
+from symd.core import spirv as core
+from symd.formats.spirv import Debug, DebugInstruction
 from symd.formats.spirv.module import Body, DebugWords
 from symd.model.light_typing import NamedTuple
 
@@ -226,7 +225,7 @@ class ScopeBuilder:
         self._ends: dict[int, int] = {}
 
     def build(self, functions: Mapping[int, Body], changes: tuple[array[int], array[int], array[int]]) -> SpirvScopes:
-        """``changes`` are as ``core.spirv_lines`` finds them."""
+        """``changes`` are as ``core.spirv`` finds them."""
         numbers = changes[0]
         for body in functions.values():
             if not body.declared:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.core.byte_reader import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.debuginfo.dwarf import At, Form, Tag, forms
 from symd.debuginfo.dwarf.columns import DieRanges, die_ranges
 from symd.debuginfo.dwarf.forms import Abbreviation, Cursor, ValueLayout

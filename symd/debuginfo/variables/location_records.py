@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from symd.debuginfo.variables import lanes
-from symd.debuginfo.variables.expression import LaneLocation
 from symd.debuginfo.variables.lanes import (
+    LaneLocation,
     LaneTemplate,
     Leaf,
     OperandNames,

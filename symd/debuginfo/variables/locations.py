@@ -20,8 +20,7 @@ from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.relocation import LinearLayout, first_base
 from symd.debuginfo.text_ranges import section_of
 from symd.debuginfo.variables import Die, DieReader, Value
-from symd.debuginfo.variables.expression import Evaluations, LaneLocation, is_one_constant
-from symd.debuginfo.variables.lanes import OperandNames
+from symd.debuginfo.variables.lanes import Evaluations, LaneLocation, OperandNames, is_one_constant
 from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader
 from symd.debuginfo.variables.location_records import MOST_BYTES, Description, constant, describe, in_words
 from symd.debuginfo.variables.machine import (

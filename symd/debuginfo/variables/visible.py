@@ -10,15 +10,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.core.line_header import LineHeaderReader
-from symd.core.strings import KERNEL_BODY, StringReader
+from symd.core.byte_reader import KERNEL_BODY, StringReader
+from symd.core.headers import LineHeaderReader
 from symd.debuginfo.dwarf import At, Tag
 from symd.debuginfo.dwarf.lines import FilePaths, ListedFiles
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, read_units
 from symd.debuginfo.relocation import linear_layout, relocated
 from symd.debuginfo.variables import Die, DieReader
-from symd.debuginfo.variables.expression import Evaluations
+from symd.debuginfo.variables.lanes import Evaluations
 from symd.debuginfo.variables.locations import Locator
 from symd.debuginfo.variables.registers import RegisterWidths, frame_divisor
 from symd.debuginfo.variables.scopes import FUNCTIONS, AddressRange, ScopeFinder, VariableScope
@@ -243,7 +243,7 @@ class _Question:
         return found
 
     def _body_as_kernel(self, scopes: list[VariableScope]) -> list[VariableScope]:
-        """The scopes, with those of a kernel's own body (``core.strings.KERNEL_BODY``) as the kernel's."""
+        """The scopes, with those of a kernel's own body (``core.byte_reader.KERNEL_BODY``) as the kernel's."""
         if len(scopes) < 2 or scopes[-2].die.tag != Tag.DW_TAG_inlined_subroutine:
             return scopes
         body, kernel = scopes[-2].die, scopes[-1].die

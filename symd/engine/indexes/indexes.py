@@ -16,12 +16,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from copy import copy
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from symd.api import Pending
 from symd.config import Limits
-from symd.engine.indexes import IndexCache
-from symd.engine.indexes.attempts import BackgroundBuilds, BuildAttempt, IndexAttempts
+from symd.engine.indexes import BackgroundBuilds, BuildAttempt, IndexAttempts, IndexCache
 from symd.engine.reading import ModuleFile
 from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, Reader, WorkerRequest
 from symd.errors import DataLoss, DeadlineExceeded, SymdError, Unavailable
@@ -33,11 +32,9 @@ from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.summaries import ModuleSummary
-
-if TYPE_CHECKING:
-    from symd.store import ModuleStore, Upload
-    from symd.store.files import IncomingFile
-    from symd.store.upload import Arrival
+from symd.store import ModuleStore, Upload
+from symd.store.catalogued import Arrival
+from symd.store.files import IncomingFile
 
 
 class IndexAhead:

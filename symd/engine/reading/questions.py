@@ -18,8 +18,8 @@ from symd.errors import Malformed, NotFound, StoreUnavailable
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import SHT_NOBITS, SHT_NULL
+from symd.index import VERSION
 from symd.index.builder import check_size
-from symd.index.file_header import VERSION
 from symd.index.summary import pack
 from symd.model.addresses import Query
 from symd.model.code import NO_FACTS, CodeObject, Kernel, Section

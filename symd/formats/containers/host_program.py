@@ -14,7 +14,7 @@ from typing import Any, cast
 from symd.errors import SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers import compressed_bundle, images_in_data, offload_bundle, sycl_images
+from symd.formats.containers import compressed_bundle, images_in_data, offload_bundle
 from symd.formats.containers.amd import amdgpu_core, kpack
 from symd.formats.containers.amd.kpack import KpackReference
 from symd.formats.containers.file_part import FilePart, forget
@@ -124,7 +124,7 @@ def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget
         if section.name != ALL_TARGETS and section.data[:4] in offload_bundle.BITCODE:
             notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")
         elif section.data.strip(b"\0"):
-            images = sycl_images.device_images(image, section, budget)
+            images = images_in_data.device_images(image, section, budget)
             notes += images.notes
             yield from (Element(section.name.removeprefix(BUNDLED), data) for data in images.data)
 

@@ -1,7 +1,17 @@
-"""Device images among the data of a host program: ELF images for GPUs and SPIR-V modules at any byte, in no section of
-their own and in no table (code objects and cubins that a compiler (Mojo, TVM) or a C array put there, shaders of Vulkan
-programs), and the images of programs that GCC compiled for GPUs (OpenMP ``target``, OpenACC), found through the tables
-that their constructors hand to libgomp.
+"""Device images in sections of a host program that hold several: those that Clang's wrapper of SYCL programs lists in a
+table, and those among the data, at any byte.
+
+Clang's wrapper lays all images of one kind one after another into one section, each at a multiple of 16 bytes, and
+lists them in ``.tgtimg``, which has 16 bytes an image: u64 address, u64 size. In position-independent programs the
+address is 0 in the file, and an R_X86_64_RELATIVE or R_AARCH64_RELATIVE relocation of ``.rela.dyn`` has it as its
+addend (``loaded_words``). An image may be a zstd frame, compressed ones beside others in one section; its size is then
+the expanded size, and its frame ends before the next image. Sections of one kind are named ``__CLANG_OFFLOAD_BUNDLE__``
+and the kind; that of all kinds is ``OFFLOAD_DEVICE_CODE``, which begins at a multiple of 8 where nothing in it is
+aligned to 16.
+
+Among the data are ELF images for GPUs and SPIR-V modules, in no section of their own and in no table (code objects and
+cubins that a compiler (Mojo, TVM) or a C array put there, shaders of Vulkan programs), and the images of programs that
+GCC compiled for GPUs (OpenMP ``target``, OpenACC), found through the tables that their constructors hand to libgomp.
 
 An ELF image begins with the magic number and an ELF header of a GPU's machine, and reaches as far as its own tables do.
 
@@ -15,44 +25,52 @@ GCC's table for AMD's GPUs is {u64 size, pointer to the code object}, one a prog
 linked yet has ``.gnu.offload_lto_*`` sections instead of images: GCC's intermediate language.
 
 Sources: SPIR-V 1.6, 2.3 "Physical Layout of a SPIR-V Module and Instruction" and 2.4 "Logical Layout of a Module";
-gcc/config/gcn/mkoffload.cc (struct gcn_image) and gcc/config/nvptx/mkoffload.cc (struct ptx_obj) of GCC 12."""
+gcc/config/gcn/mkoffload.cc (struct gcn_image) and gcc/config/nvptx/mkoffload.cc (struct ptx_obj) of GCC 12;
+llvm/lib/Frontend/Offloading/SYCLOffloadWrapper.cpp and clang-offload-wrapper of DPC++; layouts seen in the wheels of
+dpctl, dpnp, oneMKL and vllm-xpu-kernels; System V ABI, chapter 4, "Relocation", and the processor supplements."""
 
 from __future__ import annotations
 
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
+import zstandard
 
-from symd.errors import SymdError
+from symd.errors import Malformed, SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
+from symd.formats.containers import archive, spirv
 from symd.formats.containers.file_part import FilePart
 from symd.formats.containers.format import Element
 from symd.formats.containers.nvidia import fatbin
 from symd.formats.containers.recognized import is_ptx
-from symd.formats.containers.sycl_images import loaded_words
 from symd.formats.elf import Elf
 from symd.formats.elf.constants import (
     ELFDATA2LSB,
+    EM_AARCH64,
     EM_AMDGPU,
     EM_CUDA,
     EM_INTELGT,
+    EM_X86_64,
     ET_CORE,
     EV_CURRENT,
     MAGIC,
+    R_AARCH64_RELATIVE,
+    R_X86_64_RELATIVE,
     SHF_ALLOC,
     SHF_COMPRESSED,
     SHT_PROGBITS,
 )
-from symd.formats.spirv import HEADER_WORDS
-from symd.formats.spirv.grammar import Op
+from symd.formats.elf.contents import expand_zstd
+from symd.formats.spirv import HEADER_WORDS, Op
 from symd.model.code import Section
+from symd.model.columns import U64
 from symd.model.texts import counted
 
 _MACHINES: Final = (EM_AMDGPU, EM_CUDA, EM_INTELGT)
@@ -213,7 +231,6 @@ TABLES = (".gnu.offload_funcs", ".gnu.offload_vars")
 INTERMEDIATE = ".gnu.offload_lto_"
 _FIRST_WORDS = [int.from_bytes(each, "little") for each in (MAGIC, b"// B", b".ver")]
 """An ELF image; "// BEGIN PREAMBLE" and ".version", with which GCC's PTX begins."""
-_WORD_BYTES = 4
 _LOOKED_AT = 1024
 """Bytes in which an image shows what it is."""
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+(sm_[0-9]+[a-z]?)", re.MULTILINE)
@@ -280,9 +297,9 @@ def _candidates(program: Elf, tables: list[Section], section: Section) -> list[t
     for table in tables:
         words = loaded_words(program, table)
         offset = words - np.uint64(section.address)
-        number = np.flatnonzero(offset < max(len(content) - _WORD_BYTES, 0))
+        number = np.flatnonzero(offset < max(len(content) - _WORD, 0))
         starts = offset[number].astype(np.int64)
-        first = content[starts[:, None] + np.arange(_WORD_BYTES)].view("<u4").reshape(-1)
+        first = content[starts[:, None] + np.arange(_WORD)].view("<u4").reshape(-1)
         chosen = np.isin(first, np.array(_FIRST_WORDS, np.uint32))
         around = np.pad(words, 1)
         before, after = around[number[chosen]], around[number[chosen] + 2]
@@ -309,3 +326,110 @@ def _ptx_text(section: Section, start: int, size: int) -> PtxImage | None:
     target = _TARGET.search(text)
     kernels = tuple(name.decode("ascii", "replace") for name in _ENTRY_POINT.findall(text))
     return PtxImage(target[1].decode() if target else "", size - 1, kernels)
+
+
+TARGET_IMAGES = ".tgtimg"
+ALIGNMENT = 16
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ENTRY_BYTES = 16
+_IMAGE_WORDS = np.array(
+    [int.from_bytes(each[:4], "little") for each in (*spirv.MAGICS, ZSTD_MAGIC, archive.MAGIC, MAGIC)], np.uint32
+)
+
+
+class DeviceImages(NamedTuple):
+    """The images of one section, in its order, and what had to be left out."""
+
+    data: tuple[bytes, ...]
+    notes: tuple[str, ...]
+
+
+class _Extent(NamedTuple):
+    """Where an image begins in its section, what is stored of it at most, and its size (None where nobody says it)."""
+
+    start: int
+    end: int
+    size: int | None
+
+
+def device_images(program: Elf, section: Section, budget: Budget) -> DeviceImages:
+    """The images in ``section`` of the host program. Raises LimitExceeded."""
+    data, images, notes = section.data, [], []
+    extents = _listed(program, section) or _by_beginnings(data)
+    budget.count_elements(section.name, len(extents))
+    for number, extent in enumerate(extents, 1):
+        stored = data[extent.start : extent.end]
+        if stored[:4] != ZSTD_MAGIC:
+            images.append(stored if extent.size is None else stored[: extent.size])
+            continue
+        where = f"image {number} of {section.name}"
+        try:
+            size = _zstd_size(stored, where) if extent.size is None else extent.size
+            images.append(expand_zstd(stored, size, budget, where))
+        except SymdError as error:
+            if error.status != "INVALID_ARGUMENT":
+                raise
+            notes.append(f"left out: {error}")
+    return DeviceImages(tuple(images), tuple(notes))
+
+
+def _zstd_size(data: bytes, where: str) -> int:
+    """The bytes to which a zstd frame expands, as it says itself. Raises Malformed."""
+    try:
+        size: int = zstandard.get_frame_parameters(data).content_size
+    except zstandard.ZstdError as error:
+        raise Malformed(f"zstd data is damaged: {error}", where=where) from error
+    if size == zstandard.CONTENTSIZE_UNKNOWN:
+        raise Malformed("zstd data does not say to how many bytes it expands", where=where)
+    return size
+
+
+def _listed(program: Elf, section: Section) -> list[_Extent]:
+    """The extents that ``.tgtimg`` lists of this section, by their addresses; none where there is no such table."""
+    table = program.by_name.get(TARGET_IMAGES)
+    if table is None or not section.address:
+        return []
+    entries = np.frombuffer(table.data[: len(table.data) // _ENTRY_BYTES * _ENTRY_BYTES], "<u8").reshape(-1, 2)
+    address = loaded_words(program, table)[: 2 * len(entries) : 2]
+    inside = (address >= section.address) & (address < section.address + len(section.data))
+    starts = (address[inside] - np.uint64(section.address)).tolist()
+    sizes = dict(zip(starts, entries[inside, 1].tolist(), strict=True))
+    ordered = [*sorted(sizes), len(section.data)]
+    return [_Extent(start, end, sizes[start]) for start, end in pairwise(ordered)]
+
+
+def _by_beginnings(data: bytes) -> list[_Extent]:
+    """Where nobody lists them: an image begins wherever the first bytes of one are at a multiple of 16, and what lies
+    between its last byte that is not 0 and the next image is padding."""
+    first_words = np.frombuffer(data[: len(data) // ALIGNMENT * ALIGNMENT], "<u4").reshape(-1, ALIGNMENT // 4)[:, 0]
+    starts: list[int] = (np.flatnonzero(np.isin(first_words, _IMAGE_WORDS)) * ALIGNMENT).tolist()
+    if not starts or starts[0]:
+        starts.insert(0, 0)  # whatever is there is somebody's to name
+    return [_Extent(start, _without_padding(data, start, end), None) for start, end in pairwise([*starts, len(data)])]
+
+
+def _without_padding(data: bytes, start: int, end: int) -> int:
+    """The end of an image of whole words."""
+    last = start + len(data[start:end].rstrip(b"\0"))
+    return min(last + -(last - start) % 4, end)
+
+
+DYNAMIC_RELOCATIONS = ".rela.dyn"
+LOADED_BYTES = 8
+_RELATIVE: Mapping[int, int] = {EM_X86_64: R_X86_64_RELATIVE, EM_AARCH64: R_AARCH64_RELATIVE}
+_RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
+
+
+def loaded_words(program: Elf, section: Section) -> U64:
+    """The words of the section, from its first byte on. Relocations that are not relative change nothing."""
+    data = section.data
+    found = np.frombuffer(data[: len(data) // LOADED_BYTES * LOADED_BYTES], "<u8").astype(np.uint64)
+    relocations = program.by_name.get(DYNAMIC_RELOCATIONS)
+    relative = _RELATIVE.get(program.header.machine)
+    if relocations is None or relative is None:
+        return found
+    rows = np.frombuffer(relocations.data[: len(relocations.data) // _RELA.itemsize * _RELA.itemsize], _RELA)
+    place = rows["offset"] - np.uint64(section.address)
+    meant = (place < len(found) * LOADED_BYTES) & (place % LOADED_BYTES == 0) & (rows["info"] == relative)
+    found[place[meant] // LOADED_BYTES] = rows["addend"][meant].astype(np.uint64)
+    return found

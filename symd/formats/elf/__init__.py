@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
 
-from symd.core import section_table as core
+from symd.core import elf_tables as core
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import (

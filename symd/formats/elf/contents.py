@@ -16,7 +16,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from symd.core import section_table as core
+from symd.core import elf_tables as core
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS

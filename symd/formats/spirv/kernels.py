@@ -7,8 +7,16 @@ from __future__ import annotations
 from functools import cached_property
 
 from symd.formats.budget import Budget
-from symd.formats.spirv import Words, by_value_parameters
-from symd.formats.spirv.grammar import Debug, ExecutionMode, ExecutionModel, Op, StorageClass, name_of
+from symd.formats.spirv import (
+    Debug,
+    ExecutionMode,
+    ExecutionModel,
+    Op,
+    StorageClass,
+    Words,
+    by_value_parameters,
+    name_of,
+)
 from symd.model.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

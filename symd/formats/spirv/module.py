@@ -15,8 +15,7 @@ from itertools import compress, pairwise
 
 from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.formats.budget import Budget
-from symd.formats.spirv import DebugInstruction, Words, parse, text
-from symd.formats.spirv.grammar import Debug, DebugSet, Decoration, Op
+from symd.formats.spirv import Debug, DebugInstruction, DebugSet, Decoration, Op, Words, parse, text
 from symd.formats.spirv.kernels import KernelFacts
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, ImageBytes, Kernel, Section
 from symd.model.identities import ObjectPath

@@ -11,8 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
-from symd.formats.spirv import HEADER_WORDS, claims, split
-from symd.formats.spirv.grammar import Op, StorageClass, name_of
+from symd.formats.spirv import HEADER_WORDS, Op, StorageClass, claims, name_of, split
 from symd.formats.spirv_rules import declared, instructions
 from symd.formats.spirv_rules.declared import Rule
 from symd.formats.spirv_rules.module import CheckedModule, CheckReport, Device, RuleFinding, Type, Violation

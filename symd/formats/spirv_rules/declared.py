@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from symd.formats.spirv import text
-from symd.formats.spirv.grammar import AddressingModel, ExecutionModel, MemoryModel, Op, name_of
+from symd.formats.spirv import AddressingModel, ExecutionModel, MemoryModel, Op, name_of, text
 from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, Capability, Dim, ImageOperands, dim_name
 from symd.formats.spirv_rules.module import CheckedModule, Device, RuleFinding
 from symd.model.texts import counted, plural

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from enum import IntEnum, IntFlag
 
-from symd.formats.spirv.grammar import Op, name_of
+from symd.formats.spirv import Op, name_of
 
 Capability = IntEnum(
     "Capability",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd.formats.spirv.grammar import Op, StorageClass, name_of
+from symd.formats.spirv import Op, StorageClass, name_of
 from symd.formats.spirv_rules.grammar import (
     ATOMIC_INTEGER,
     ATOMICS,

@@ -21,8 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from symd.errors import InvalidInput
-from symd.formats.spirv import by_value_parameters, text
-from symd.formats.spirv.grammar import Op
+from symd.formats.spirv import Op, by_value_parameters, text
 from symd.formats.spirv.module import Body, SpirvModule
 from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, NO_TYPE
 

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from symd.errors import SymdError, ToolMissing
-from symd.formats.spirv import parse
-from symd.formats.spirv.grammar import Op
+from symd.formats.spirv import Op, parse
 from symd.model.code import CodeKind, CodeObject
 from symd.model.line_tables import Flow
 from symd.query.disasm.disassembler import (

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from symd.config import Limits
 from symd.errors import FailedPrecondition, LimitExceeded
-from symd.index.file_header import VERSION
+from symd.index import VERSION
 from symd.model.identities import Digest, checked_digest
 from symd.model.texts import counted
 from symd.store.files import mapped, sha256_of

@@ -26,7 +26,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from symd.config import Limits
 from symd.errors import DataLoss, FailedPrecondition, InvalidInput, LimitExceeded, StoreUnavailable, extra_hint
-from symd.index.format import VERSION, decode
+from symd.index import VERSION
+from symd.index.format import decode
 from symd.model.identities import Digest, is_digest
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, size_of, sweep
 from symd.store.folder import check_private

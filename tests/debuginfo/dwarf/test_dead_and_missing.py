@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 
 from symd.config import DEFAULT_LIMITS
-from symd.core.relocations import SymbolValues
+from symd.core.elf_tables import SymbolValues
 from symd.debuginfo.dwarf.columns import read_lines, read_scopes
 from symd.debuginfo.dwarf.sections import DebugSections, with_split
 from symd.debuginfo.dwarf.units import read_units, units_for_addresses
@@ -185,7 +185,7 @@ def test_a_package_may_list_its_units_in_any_order(order):
 def test_symbols_of_more_sections_than_a_symbol_can_say_are_refused(way):
     del way
     table = struct.pack("<IBBHQQ", 0, 3, 0, 0xFFFF, 0x10, 0)
-    for values in (SymbolValues, uncompiled("relocations").SymbolValues):
+    for values in (SymbolValues, uncompiled("elf_tables").SymbolValues):
         with pytest.raises(Unsupported, match="65,279 sections"):
             values(table, ".symtab", 64, {})
 

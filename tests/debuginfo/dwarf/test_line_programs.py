@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symd.core import line_header, line_program
+from symd.core import headers, line_program
 from symd.core.line_program import NAMED, ProgramParameters
 from symd.debuginfo.dwarf import lines as headers_module
 from symd.debuginfo.dwarf import lines as lines_module
@@ -34,7 +34,7 @@ FLAGS = (
 )
 
 
-UNCOMPILED, UNCOMPILED_HEADERS = uncompiled("line_program"), uncompiled("line_header")
+UNCOMPILED, UNCOMPILED_HEADERS = uncompiled("line_program"), uncompiled("headers")
 
 
 @pytest.fixture(autouse=True, params=["compiled", "uncompiled"])
@@ -42,9 +42,9 @@ def core(request, monkeypatch):
     """The core as it runs, and as its source stands."""
     module = line_program if request.param == "compiled" else UNCOMPILED
     assert module.__file__.endswith(".py") == (request.param == "uncompiled")
-    headers = line_header if request.param == "compiled" else UNCOMPILED_HEADERS
+    read = headers if request.param == "compiled" else UNCOMPILED_HEADERS
     monkeypatch.setattr(lines_module, "LineRows", module.LineRows)
-    monkeypatch.setattr(headers_module, "LineHeaderReader", headers.LineHeaderReader)
+    monkeypatch.setattr(headers_module, "LineHeaderReader", read.LineHeaderReader)
     return module
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.variable_constants import Op
-from symd.debuginfo.variables import expression
-from symd.debuginfo.variables.expression import Evaluations, evaluate
+from symd.debuginfo.variables import lanes
+from symd.debuginfo.variables.lanes import Evaluations, evaluate
 from symd.debuginfo.variables.machine import ExpressionContext, StepBudget
 from symd.model.code import Vendor
 
@@ -33,7 +33,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         seen.append(expression)
         return evaluate(expression, *rest)
 
-    monkeypatch.setattr(expression, "evaluate", watched)
+    monkeypatch.setattr(lanes, "evaluate", watched)
     return seen
 
 
@@ -48,9 +48,9 @@ def test_what_the_expression_alone_says_is_evaluated_once(expression: bytes, eva
 def test_lanes_and_widths_are_told_apart(evaluated: list[bytes]) -> None:
     kept = Evaluations()
     for widths in (Widths(4, 8, 8), Widths(4, 4, 4)):
-        for lanes in (8, 16, None):
+        for count in (8, 16, None):
             asked = replace(context(), widths=widths)
-            assert kept.evaluate(SUM, asked, lanes) == evaluate(SUM, asked, lanes)
+            assert kept.evaluate(SUM, asked, count) == evaluate(SUM, asked, count)
     assert len(evaluated) == 6
 
 

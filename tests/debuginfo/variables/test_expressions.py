@@ -8,8 +8,7 @@ import random
 import pytest
 
 from symd.debuginfo.dwarf.forms import Widths
-from symd.debuginfo.variables.expression import evaluate
-from symd.debuginfo.variables.lanes import OperandNames
+from symd.debuginfo.variables.lanes import OperandNames, evaluate
 from symd.debuginfo.variables.location_records import Description, describe
 from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name

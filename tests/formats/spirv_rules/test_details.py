@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.formats.spirv import parse
-from symd.formats.spirv.grammar import Op
+from symd.formats.spirv import Op, parse
 from symd.formats.spirv_rules import Device, check
 from symd.formats.spirv_rules.module import PRODUCTS
 from tests.formats.spirv_rules.assembly import assemble, judged, module

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.formats.spirv import parse
-from symd.formats.spirv.grammar import StorageClass
+from symd.formats.spirv import StorageClass, parse
 from symd.formats.spirv_rules.grammar import Capability, Scope
 from symd.formats.spirv_rules.module import CheckedModule
 from tests import tools

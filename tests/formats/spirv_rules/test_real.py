@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.formats.spirv import parse
-from symd.formats.spirv.grammar import Op
+from symd.formats.spirv import Op, parse
 from symd.formats.spirv_rules import Device, check
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "spirv" / "bin"

@@ -20,7 +20,7 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import DataLoss, FailedPrecondition, LimitExceeded, StoreUnavailable
-from symd.index.format import VERSION
+from symd.index import VERSION
 from symd.store.shared.cached_files import CachedFiles
 from symd.store.shared.object_storage import FolderStorage
 from tests.builders.index_file import encode

@@ -11,7 +11,7 @@ import pytest
 
 from symd.cli import command_line
 from symd.engine.engine import Engine
-from symd.index.file_header import VERSION
+from symd.index import VERSION
 from symd.store.shared.catalogue import MIGRATIONS
 from symd.store.shared.s3_storage import S3Storage
 from symd.store.shared.store import index_object, module_object

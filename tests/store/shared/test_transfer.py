@@ -10,13 +10,12 @@ import pytest
 
 from symd.engine.engine import Engine
 from symd.errors import StoreUnavailable
-from symd.index.format import VERSION
+from symd.index import VERSION
 from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.model.identities import Digest
-from symd.store import ModuleStore, Store
-from symd.store.shared import transfer as transfers
-from symd.store.shared.transfer import transfer
+from symd.store import ModuleStore, Store, maintenance
+from symd.store.maintenance import transfer
 
 if TYPE_CHECKING:
     from symd.store.shared.store import SharedStore
@@ -95,7 +94,7 @@ def test_a_second_transfer_brings_nothing_but_what_is_new(full: Store, empty: Mo
 
 
 def test_pages_are_gone_through(full: Store, empty: ModuleStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transfers, "PAGE", 2)
+    monkeypatch.setattr(maintenance, "PAGE", 2)
     transfer(full, empty)
     assert contents(empty) == contents(full)
 

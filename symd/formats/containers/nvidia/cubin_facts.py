@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property, lru_cache
 
-from symd.core import attribute_records
+from symd.core import records
 from symd.errors import Malformed
 from symd.formats import elf
 from symd.formats.containers.format import PackedRecords
@@ -169,7 +169,7 @@ class NvInfoAttribute(NamedTuple):
 
 def read(data: bytes, where: str, names: Mapping[int, str] = NAMES) -> list[NvInfoAttribute]:
     """The records of a section, in order. Raises Malformed."""
-    starts, end = attribute_records.starts(data)
+    starts, end = records.starts(data)
     _check_end(data, end, where)
     result = []
     for at in starts:
@@ -244,7 +244,7 @@ class PackedAttributes(PackedRecords):
 
     def __init__(self, data: bytes, where: str, names: Mapping[int, str] = NAMES) -> None:
         """Raises Malformed."""
-        self.said, count, end = attribute_records.chosen(data, _SAID)
+        self.said, count, end = records.chosen(data, _SAID)
         _check_end(data, end, where)
         super().__init__(count)
         self._data, self._where, self._names = data, where, names
@@ -256,7 +256,7 @@ class PackedAttributes(PackedRecords):
 
     def of_image(self) -> list[dict[str, Any]]:
         """The records without those about functions."""
-        others, _, _ = attribute_records.chosen(self._data, _NOT_OF_SYMBOL)
+        others, _, _ = records.chosen(self._data, _NOT_OF_SYMBOL)
         return as_facts(read(others, self._where, self._names))
 
     @property
@@ -290,7 +290,7 @@ def _words_of(attributes: list[NvInfoAttribute], number: int) -> list[int] | Non
 
 def by_symbol(sections: Iterable[PackedAttributes]) -> dict[int, dict[int, int]]:
     """What records about functions (OF_SYMBOL) say, by symbol number: {id: number}; of several the last."""
-    return attribute_records.numbers_by_symbol(b"".join(one.said for one in sections), _OF_SYMBOL)
+    return records.numbers_by_symbol(b"".join(one.said for one in sections), _OF_SYMBOL)
 
 
 def as_facts(attributes: Iterable[NvInfoAttribute]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.core import attribute_records
+from symd.core import records as compiled
 from symd.errors import Malformed
 from symd.formats.containers.nvidia import cubin_facts
 from tests.core.uncompiled import uncompiled
@@ -129,12 +129,12 @@ def test_packed_records_say_what_they_say_unpacked(records, rest):
         if record[0] == cubin_facts.SVAL and len(record) >= 12 and len(record) % 4 == 0:
             symbol, number = struct.unpack_from("<II", record, 4)
             said.setdefault(symbol, {})[record[1]] = number
-    for core in (attribute_records, uncompiled("attribute_records")):
+    for core in (compiled, uncompiled("records")):
         assert core.chosen(data, table) == (b"".join(wanted), len(records), len(data))
         assert core.numbers_by_symbol(data, table) == said
         starts, end = core.starts(data)
         assert ([data[at + 1] for at in starts], end) == ([record[1] for record in records], len(data))
-        assert core.starts(data + rest) == attribute_records.starts(data + rest)
+        assert core.starts(data + rest) == compiled.starts(data + rest)
     packed = cubin_facts.PackedAttributes(data, "x")
     assert len(packed) == len(packed.plain()) == len(records)
 

@@ -9,7 +9,7 @@ import pytest
 
 import symd
 from symd.debuginfo import row_scopes
-from symd.debuginfo.ptx_assembly import UNKNOWN, AssemblyRows, shifts
+from symd.debuginfo.rows_alone import UNKNOWN, AssemblyRows, shifts
 from symd.model.answers import Reason
 from symd.model.debug_info import LineRows
 

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from symd.core import section_table
+from symd.core import elf_tables
 from symd.model.code import Section
 from tests.core.uncompiled import uncompiled
 
@@ -16,7 +16,7 @@ NULL, PROGBITS, NOBITS = 0, 1, 8
 COMPRESSED = 0x800
 LARGEST = (1 << 64) - 1
 
-both = pytest.mark.parametrize("core", [section_table, uncompiled("section_table")], ids=["compiled", "uncompiled"])
+both = pytest.mark.parametrize("core", [elf_tables, uncompiled("elf_tables")], ids=["compiled", "uncompiled"])
 
 
 def header(kind: int = PROGBITS, flags: int = 0, address: int = 0, offset: int = 0, size: int = 0) -> tuple[int, ...]:
