@@ -18,6 +18,7 @@ from symd.model.answers import Reason
 from symd.profiles import json_text, otlp
 from symd.profiles.profile_format import Options, ProfileBudget, Report, Symbolized
 from symd.profiles.resolver import Resolver
+from symd.profiles.samples import SampledProfile, joined
 from symd.v1 import otlp_pb2
 
 NAME = "otlp-json"
@@ -47,9 +48,12 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(b"".join(map(json_text.written, documents)), report)
 
 
-def each_message(data: bytes, spending: ProfileBudget) -> Iterator[otlp_pb2.ProfilesData]:
-    """The documents of the text as messages."""
-    return map(_message, _documents(data, spending))
+def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
+    """The samples of every document. Raises Malformed and LimitExceeded."""
+    documents = [otlp.SampleReader(_message(one), spending).profile() for one in _documents(data, spending)]
+    types = {kind for one in documents for kind in one.value_types}
+    spending.read_table(sum(len(one.samples) for one in documents), len(types))
+    return joined(documents)
 
 
 def _documents(data: bytes, spending: ProfileBudget) -> Iterator[dict[str, Any]]:
