@@ -15,7 +15,7 @@ import re
 from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
-from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer, ResolvedAddress
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins, MappedRange, ResolvedAddress
 from symd.profiles.profile_format import Exported, Options, ProfileBudget, Symbolized, Tally, weighed_columns
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 from symd.profiles.samples import (
@@ -80,11 +80,11 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     batch = AddressBatch()
     handles: dict[str, int] = {}
     spending = ProfileBudget(options, len(data))
-    placer = MappingPlacer(resolver, options.limits)
+    origins = AddressOrigins(resolver, options.limits, _origin)
     for found in _FRAME.finditer(text):
         spending.read()
         if found.group() not in handles:
-            handles[found.group()] = _handle(found, resolver, batch, placer)
+            handles[found.group()] = _handle(found, resolver, batch, origins)
     answers = batch.ask(resolver, options.progress)
     tally = Tally()
     texts = {frame: _frames_text(answers[handle]) for frame, handle in handles.items()}
@@ -116,21 +116,22 @@ def _decimal_frames(text: str, resolver: Resolver, spending: ProfileBudget, tall
     return tuple(f"{frame}: an offset is hexadecimal and begins with 0x" for frame in frames)
 
 
-def _handle(found: re.Match[str], resolver: Resolver, batch: AddressBatch, placer: MappingPlacer) -> int:
+def _handle(
+    found: re.Match[str], resolver: Resolver, batch: AddressBatch, origins: AddressOrigins[tuple[str, int]]
+) -> int:
     """The handle in ``batch`` of the address of a frame."""
     bracketed, offset, bare, bare_offset, file, file_offset = found.groups()
     if file is not None:
-        return _in_file(file, int(file_offset, 16), resolver, batch, placer)
+        place = int(file_offset, 16)
+        return batch.add(origins.target((file, place)), place)
     target = resolver.kernel(bracketed) if bracketed is not None else _module_or_kernel(bare, resolver)
     return batch.add(target, int(offset or bare_offset, 16))
 
 
-def _in_file(name: str, offset: int, resolver: Resolver, batch: AddressBatch, placer: MappingPlacer) -> int:
-    """The handle in ``batch`` of a byte of a module's file, by a mapping of that byte alone."""
-    found = resolver.module_of(name)
-    if isinstance(found, IdentifiedModule):
-        return batch.add(placer.place(MappedRange(offset, offset + 1, offset), found), offset)
-    return batch.add(found)
+def _origin(key: tuple[str, int]) -> AddressOrigin:
+    """A byte of a module's file, by a mapping of that byte alone."""
+    name, offset = key
+    return AddressOrigin((name,), range=MappedRange(offset, offset + 1, offset))
 
 
 def _module_or_kernel(name: str, resolver: Resolver) -> LookupTarget | Reason:

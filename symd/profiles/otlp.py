@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from symd.errors import Malformed, SymdError
-from symd.model.answers import Frame, Reason
-from symd.profiles.addresses import AddressBatch, MappedModules, MappedRange, ProfileMapping
-from symd.profiles.profile_format import Options, ProfileBudget, Report, Symbolized, Tally
+from symd.model.answers import Frame
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins, MappedRange
+from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.protobuf import LENGTH, FunctionKey, FunctionTable, StringTable, each_field, parsed
-from symd.profiles.resolver import LookupTarget, Resolver, crc_names, section_target
+from symd.profiles.resolver import Resolver, crc_names
 from symd.profiles.samples import (
     PROCESSES,
     Sample,
@@ -71,24 +71,31 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the dictionary's locations that have none and whose mapping is a known module."""
     spending = ProfileBudget(options, len(data))
     message = parsed(otlp_pb2.ProfilesData, data, WHERE, spending)
-    report = add_lines(message, resolver, options, spending)
-    return Symbolized(message.SerializeToString() if report.resolved else data, report)
+    tally = Tally()
+    notes = add_lines(message, resolver, options, spending, tally)
+    return Symbolized(
+        message.SerializeToString() if tally.resolved else data, tally.report(NAME, "locations", tuple(notes))
+    )
 
 
-def add_lines(message: otlp_pb2.ProfilesData, resolver: Resolver, options: Options, spending: ProfileBudget) -> Report:
-    """What ``symbolize`` does, to a message."""
+def add_lines(
+    message: otlp_pb2.ProfilesData, resolver: Resolver, options: Options, spending: ProfileBudget, tally: Tally
+) -> dict[str, None]:
+    """What ``symbolize`` does, to a message; the notes."""
     tables = OtlpTables(message.dictionary, spending)
     tables.check_zeros()
-    places = _Places(tables, resolver, options)
+    origins = AddressOrigins(resolver, options.limits, tables.origin)
     batch = AddressBatch()
     pending = []
-    tally = Tally()
     for location in tables.message.location_table[1:]:
         kernel = _sampled_kernel(location, tables)
         if location.lines and kernel is None:
             tally.already += 1
         else:
-            pending.append((location, places.handle(location, kernel, batch)))
+            origin: int | tuple[int, str] | None = location.mapping_index or None
+            if origin is not None and kernel is not None:
+                origin = location.mapping_index, kernel
+            pending.append((location, batch.add(origins.target(origin, location.address), location.address)))
     answers = batch.ask(resolver, options.progress)
     functions = _functions(tables)
     for location, handle in pending:
@@ -99,7 +106,7 @@ def add_lines(message: otlp_pb2.ProfilesData, resolver: Resolver, options: Optio
             for frame in answer.frames:
                 location.lines.add(function_index=functions.number(frame), line=frame.line, column=frame.column)
             spending.written(location.ByteSize())
-    return tally.report(NAME, "locations", tuple(places.notes))
+    return origins.notes
 
 
 class OtlpTables:
@@ -146,22 +153,22 @@ class OtlpTables:
             return self.strings.text(value.string_value_strindex)
         return None if kind is None else value.int_value if kind == "int_value" else value.string_value
 
-    def mapping(self, number: int) -> ProfileMapping:
-        """A mapping; a build id names its module before all else where there is another name."""
+    def origin(self, key: int | tuple[int, str]) -> AddressOrigin:
+        """A mapping, whose build id names its module before all else where there is another name; or with a kernel's
+        name the section of that kernel in the cubin that is mapped."""
+        number, kernel = (key, None) if isinstance(key, int) else key
         one = entry(self.message.mapping_table, number, "mapping")
-        names = tuple(self.names(one))
+        names = (*self.build_ids(one), *filter(None, [self.strings.text(one.filename_strindex)]))
+        if kernel is not None:
+            return AddressOrigin((*names, *_crc_names(names)), section=f".text.{kernel}", called=" or ".join(names))
         build_id, others = (names[0], names[1:]) if len(names) > 1 else ("", names)
         mapped = MappedRange(one.memory_start, one.memory_limit, one.file_offset)
-        return ProfileMapping(mapped, others, build_id, f"mapping {number}")
+        return AddressOrigin(others, build_id, mapped, called=f"mapping {number}")
 
     def build_ids(self, mapping: otlp_pb2.Mapping) -> list[str]:
         """The build ids of a mapping, in the order of ``BUILD_IDS``."""
         known = dict(self.attributes(mapping.attribute_indices))
         return [name for key in BUILD_IDS if isinstance(name := known.get(key), str) and name]
-
-    def names(self, mapping: otlp_pb2.Mapping) -> list[str]:
-        """The build ids of a mapping, then its file name."""
-        return [*self.build_ids(mapping), *filter(None, [self.strings.text(mapping.filename_strindex)])]
 
 
 def entry(table: Sequence[Entry], number: int, name: str) -> Entry:
@@ -204,38 +211,7 @@ def _functions(tables: OtlpTables) -> FunctionTable:
     return FunctionTable(known, tables.strings, add)
 
 
-class _Places:
-    """Where the mappings and kernels of a profile lie in modules, each found once. ``notes`` say of which there are no
-    modules."""
-
-    def __init__(self, tables: OtlpTables, resolver: Resolver, options: Options) -> None:
-        self._tables = tables
-        self._resolver = resolver
-        self._modules = MappedModules(resolver, options.limits, tables.mapping)
-        self.notes = self._modules.notes
-        self._kernels: dict[tuple[int, str], LookupTarget | Reason] = {}
-
-    def handle(self, location: otlp_pb2.Location, kernel: str | None, batch: AddressBatch) -> int:
-        """The handle of a location's address, which counts from a kernel or is one of its mapping."""
-        if not location.mapping_index:
-            return batch.add(Reason.UNKNOWN_MODULE)
-        if kernel is not None:
-            return batch.add(self._kernel_target(location.mapping_index, kernel), location.address)
-        return batch.add(self._modules.target(location.mapping_index, location.address), location.address)
-
-    def _kernel_target(self, mapping: int, kernel: str) -> LookupTarget | Reason:
-        """The section of a kernel in the cubin that is mapped, or in any module without an identity that has it."""
-        key = (mapping, kernel)
-        if key not in self._kernels:
-            names = self._tables.names(entry(self._tables.message.mapping_table, mapping, "mapping"))
-            found = section_target(self._resolver, [*names, *_crc_names(names)], f".text.{kernel}")
-            if found is Reason.UNKNOWN_MODULE:
-                self.notes[f"no module was given for {' or '.join(names)}"] = None
-            self._kernels[key] = found
-        return self._kernels[key]
-
-
-def _crc_names(names: list[str]) -> list[str]:
+def _crc_names(names: Iterable[str]) -> list[str]:
     """What users call a cubin by whose CRC a mapping is named."""
     for name in names:
         found = _CUBIN_CRC.fullmatch(name)
@@ -249,12 +225,15 @@ PROCESS, THREAD, THREAD_NAME = "process.pid", "thread.id", "thread.name"
 
 def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """The samples of every profile in the message. Raises Malformed and LimitExceeded."""
-    return SampleReader(parsed(otlp_pb2.ProfilesData, data, WHERE, spending), spending).profile()
+    return samples_of(parsed(otlp_pb2.ProfilesData, data, WHERE, spending), spending)
 
 
-class SampleReader:
-    """Reads the samples of every profile in a message; those of another type of value get columns of their own."""
+def samples_of(message: otlp_pb2.ProfilesData, spending: ProfileBudget) -> SampledProfile:
+    """What ``read_samples`` reads; samples of another type of value get columns of their own."""
+    return _Reader(message, spending).profile()
 
+
+class _Reader:
     def __init__(self, message: otlp_pb2.ProfilesData, spending: ProfileBudget) -> None:
         self._message, self._spending = message, spending
         self._tables = OtlpTables(message.dictionary, spending)

@@ -15,8 +15,8 @@ from itertools import islice
 from typing import TypeVar
 
 from symd.errors import SymdError
-from symd.model.answers import Frame, Reason
-from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer
+from symd.model.answers import Frame
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins, MappedRange, ResolvedAddress
 from symd.profiles.perfetto_trace import (
     PACKET,
     Counter,
@@ -28,7 +28,7 @@ from symd.profiles.perfetto_trace import (
 )
 from symd.profiles.profile_format import Exported, Options, ProfileBudget, Symbolized, Tally, rounding_notes, whole
 from symd.profiles.protobuf import LENGTH, each_field, encodable
-from symd.profiles.resolver import IdentifiedModule, Resolver
+from symd.profiles.resolver import Resolver
 from symd.profiles.samples import (
     ADDRESSES,
     AddressTable,
@@ -84,63 +84,48 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
             frame = packet.tables.frame(number)
             if frame.mapping is not None and frame.rel_pc is not None:
                 wanted.setdefault(frame.mapping, {})[frame.rel_pc] = None
-    asked = _Asked(resolver, options)
+    origins = AddressOrigins(resolver, options.limits, _origin)
+    batch = AddressBatch()
     tally = Tally()
+    asked: dict[_Key, dict[int, int]] = {}
     for mapping, places in wanted.items():
         there = known.get((mapping.path, mapping.build_id), set())
         tally.already += len(there & places.keys())
-        asked.add(mapping, [place for place in places if place not in there])
-    added = asked.packets(tally, spending)
-    report = tally.report(NAME, "frames", asked.notes())
+        target = origins.target(mapping)
+        handles = asked.setdefault((mapping.path, mapping.build_id), {})
+        for place in places:
+            if place not in there:
+                handles[place] = batch.add(target, place - mapping.load_bias)  # rel_pc counts it in
+    added = _symbols(asked, batch.ask(resolver, options.progress), tally, spending)
+    report = tally.report(NAME, "frames", tuple(origins.notes))
     return Symbolized(data + added.SerializeToString() if added.packet else data, report)
 
 
-class _Asked:
-    """The addresses of all mappings, looked up together."""
+def _origin(mapping: TracedMapping) -> AddressOrigin:
+    """The file's own offsets: the segment that holds the mapping's offset says what the load bias ought to be."""
+    build_id, *names = identities(mapping) if mapping.build_id else ("", *identities(mapping))
+    ranged = MappedRange(mapping.exact_offset, 0, mapping.exact_offset)
+    return AddressOrigin(tuple(names), build_id, ranged, called="a mapping without path and build id")
 
-    def __init__(self, resolver: Resolver, options: Options) -> None:
-        self._resolver = resolver
-        self._options = options
-        self._placer = MappingPlacer(resolver, options.limits)
-        self._batch = AddressBatch()
-        self._handles: dict[_Key, dict[int, int]] = {}
-        self._missing: dict[str, None] = {}
 
-    def add(self, mapping: TracedMapping, addresses: list[int]) -> None:
-        """``rel_pc`` counts load_bias in; the segment that holds the mapping's file offset says what it ought to be."""
-        build_id, *names = identities(mapping) if mapping.build_id else ("", *identities(mapping))
-        found = self._resolver.module_of(*names, build_id=build_id)
-        # The file's own offsets: what the placer adds to them is the load bias of the segment, or the text section's
-        # place.
-        ranged = MappedRange(mapping.exact_offset, 0, mapping.exact_offset)
-        placed = self._placer.place(ranged, found) if isinstance(found, IdentifiedModule) else found
-        if placed is Reason.UNKNOWN_MODULE:
-            without = "a mapping without path and build id"
-            self._missing[self._resolver.not_given(*names, build_id=build_id, otherwise=without)] = None
-        handles = self._handles.setdefault((mapping.path, mapping.build_id), {})
-        for address in addresses:
-            handles[address] = self._batch.add(placed, address - mapping.load_bias)
-
-    def packets(self, tally: Tally, spending: ProfileBudget) -> perfetto_pb2.Trace:
-        """A packet for each module that has symbols now."""
-        answers = self._batch.ask(self._resolver, self._options.progress)
-        trace = perfetto_pb2.Trace()
-        for (path, build_id), handles in self._handles.items():
-            symbols = perfetto_pb2.ModuleSymbols(path=encodable(path).encode(), build_id=build_id)
-            for address, handle in handles.items():
-                answer = answers[handle]
-                tally.count(answer.reason, resolved=bool(answer.frames))
-                if answer.frames:
-                    added = symbols.address_symbols.add(address=address)
-                    for frame in answer.frames:
-                        _add_line(added, frame)
-                    spending.written(added.ByteSize())
-            if symbols.address_symbols:
-                trace.packet.add(module_symbols=symbols)
-        return trace
-
-    def notes(self) -> tuple[str, ...]:
-        return tuple(self._missing)
+def _symbols(
+    asked: dict[_Key, dict[int, int]], answers: list[ResolvedAddress], tally: Tally, spending: ProfileBudget
+) -> perfetto_pb2.Trace:
+    """A packet for each module that has symbols now; ``asked`` are the handles of its addresses."""
+    trace = perfetto_pb2.Trace()
+    for (path, build_id), handles in asked.items():
+        symbols = perfetto_pb2.ModuleSymbols(path=encodable(path).encode(), build_id=build_id)
+        for address, handle in handles.items():
+            answer = answers[handle]
+            tally.count(answer.reason, resolved=bool(answer.frames))
+            if answer.frames:
+                added = symbols.address_symbols.add(address=address)
+                for frame in answer.frames:
+                    _add_line(added, frame)
+                spending.written(added.ByteSize())
+        if symbols.address_symbols:
+            trace.packet.add(module_symbols=symbols)
+    return trace
 
 
 def identities(mapping: TracedMapping) -> list[str]:

@@ -10,7 +10,7 @@ from itertools import islice
 
 from symd.errors import Malformed, SymdError
 from symd.model.answers import Frame
-from symd.profiles.addresses import AddressBatch, MappedModules, MappedRange, ProfileMapping, RangeLookup
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins, MappedRange, RangeLookup
 from symd.profiles.profile_format import Exported, Options, ProfileBudget, Symbolized, Tally, rounding_notes, whole
 from symd.profiles.protobuf import (
     FIXED32,
@@ -73,11 +73,11 @@ class _Tables:
             raise Malformed("a mapping's id is 0 or stands twice", where=WHERE)
         self._by_range = RangeLookup(self.ranges)
 
-    def mapping(self, number: int) -> ProfileMapping:
+    def origin(self, number: int) -> AddressOrigin:
         one = self.message.mapping[number]
+        called = f"mapping {one.id}, which has neither build id nor name"
         names = (self.strings.text(one.filename),)
-        otherwise = f"mapping {one.id}, which has neither build id nor name"
-        return ProfileMapping(self.ranges[number], names, self.strings.text(one.build_id), otherwise)
+        return AddressOrigin(names, self.strings.text(one.build_id), self.ranges[number], called=called)
 
     def mapping_of(self, location: pprof_pb2.Location) -> int | None:
         """The number of the location's own mapping, or of the only one with a range that holds its address."""
@@ -92,12 +92,12 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     spending = ProfileBudget(options, len(data))
     message = parsed(pprof_pb2.ProfileTables, data, WHERE, spending)
     profile = _Tables(message, spending)
-    modules = MappedModules(resolver, options.limits, profile.mapping)
+    origins = AddressOrigins(resolver, options.limits, profile.origin)
     batch = AddressBatch()
     pending = []
     for location in message.location:
         if not location.line:
-            target = modules.target(profile.mapping_of(location), location.address)
+            target = origins.target(profile.mapping_of(location), location.address)
             pending.append((location, batch.add(target, location.address)))
     answers = batch.ask(resolver, options.progress)
     tally = Tally(already=len(message.location) - len(pending))
@@ -112,7 +112,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
             number = profile.mapping_of(location)
             if number is not None:
                 _set_flags(message.mapping[number], answer.frames)
-    report = tally.report(NAME, "locations", tuple(modules.notes))
+    report = tally.report(NAME, "locations", tuple(origins.notes))
     return Symbolized(message.SerializeToString() if tally.resolved else data, report)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,41 +50,6 @@ LOCATIONS = pa.schema([(LOCATION, pa.int64()), *ANSWER.items()])
 _REASONS = ["", *("" for _ in range(max(Reason)))]
 for _reason in Reason:
     _REASONS[_reason] = _reason.name
-
-
-class Descriptions(NamedTuple):
-    """The entries of a registry as columns, with the names and in the order of ``ANSWER``; texts are dictionaries."""
-
-    columns: Mapping[str, pa.Array]
-
-    def of(self, entries: U32) -> dict[str, pa.Array]:
-        """The columns for rows with these entries."""
-        rows = pa.array(entries)
-        return {name: column.take(rows) for name, column in self.columns.items()}
-
-
-class DescribedRegistry:
-    """A registry whose entries are columns of Arrow, made anew when there are new ones."""
-
-    def __init__(self, registry: LocationRegistry) -> None:
-        self._registry = registry
-        self._made: tuple[RegistryColumns, Descriptions] | None = None
-
-    def descriptions(self) -> Descriptions:
-        columns = self._registry.columns()
-        if self._made is None or self._made[0] is not columns:
-            self._made = columns, _described(columns)
-        return self._made[1]
-
-    def ids(self, entries: U32) -> pa.Array:
-        """The numbers of locations, for rows with these entries."""
-        return pa.array(self._registry.columns().entries.location[entries])
-
-    def locations(self) -> pa.Table:
-        """Every location, with its number. Location 0 is that of rows that name no place."""
-        described = self.descriptions().columns
-        plain = [described[name].cast(kind) for name, kind in ANSWER.items()]
-        return pa.Table.from_arrays([pa.array(self._registry.columns().entries.location), *plain], schema=LOCATIONS)
 
 
 def appended(schema: pa.Schema, columns: Mapping[str, pa.DataType], prefix: str) -> pa.Schema:
@@ -134,7 +98,7 @@ def hot_lines_table(hot: HotLines, texts: Sequence[str], weight: pa.DataType) ->
     )
 
 
-def _described(columns: RegistryColumns) -> Descriptions:
+def _described(columns: RegistryColumns) -> Mapping[str, pa.Array]:
     strings = pa.array(columns.texts, pa.string())
 
     def texts(numbers: U32) -> pa.Array:
@@ -153,14 +117,12 @@ def _described(columns: RegistryColumns) -> Descriptions:
     )
     reason = entries.reason.astype(np.int32)
     offsets = np.concatenate([np.zeros(1, np.int32), columns.frame_ends.astype(np.int32)])
-    return Descriptions(
-        {
-            "reason": pa.DictionaryArray.from_arrays(pa.array(reason, mask=reason == 0), pa.array(_REASONS)),
-            "in_module": texts(entries.module),
-            "in_kernel": texts(entries.kernel),
-            "frames": pa.ListArray.from_arrays(pa.array(offsets), frames),
-        }
-    )
+    return {
+        "reason": pa.DictionaryArray.from_arrays(pa.array(reason, mask=reason == 0), pa.array(_REASONS)),
+        "in_module": texts(entries.module),
+        "in_kernel": texts(entries.kernel),
+        "frames": pa.ListArray.from_arrays(pa.array(offsets), frames),
+    }
 
 
 _COUNTS = ("samples", "sample_count", "count", "counts", "value", "hits")
@@ -202,7 +164,7 @@ class SampleTables:
     ) -> None:
         self.names = names or TableNames()
         self._registry = LocationRegistry()
-        self._described = DescribedRegistry(self._registry)
+        self._descriptions: tuple[RegistryColumns, Mapping[str, pa.Array]] | None = None
         self._answering = SampleAnswering(symbolizer, SampleModuleNames(symbolizer, modules), self._registry)
         self._tally = SampleTally(self._registry)
         self._weight_type = pa.int64()
@@ -238,10 +200,11 @@ class SampleTables:
             tally.add(entries, weights)
             return self._hot_lines(tally, self._weight_type_in(samples.schema))
         if form is SampleForm.LOCATIONS:
-            return pa.Table.from_arrays([*samples.columns, self._described.ids(entries)], schema=schema)
-        added = self._described.descriptions().of(entries)
-        for name, column in added.items():
-            samples = samples.append_column(self.names.prefix + name, column)
+            numbers = pa.array(self._registry.columns().entries.location[entries])
+            return pa.Table.from_arrays([*samples.columns, numbers], schema=schema)
+        rows = pa.array(entries)
+        for name, column in self._described().items():
+            samples = samples.append_column(self.names.prefix + name, column.take(rows))
         return samples.cast(schema) if plain else samples
 
     def count(self, samples: pa.Table) -> None:
@@ -271,8 +234,18 @@ class SampleTables:
         return hot_lines_table(hot, self._registry.columns().texts, weight)
 
     def locations(self) -> pa.Table:
-        """What the numbers of all locations so far stand for."""
-        return self._described.locations()
+        """What the numbers of all locations so far stand for. Location 0 is that of rows that name no place."""
+        described = self._described()
+        plain = [described[name].cast(kind) for name, kind in ANSWER.items()]
+        return pa.Table.from_arrays([pa.array(self._registry.columns().entries.location), *plain], schema=LOCATIONS)
+
+    def _described(self) -> Mapping[str, pa.Array]:
+        """The entries of the registry as columns, with the names and in the order of ``ANSWER``, made anew when there
+        are new ones; texts are dictionaries."""
+        columns = self._registry.columns()
+        if self._descriptions is None or self._descriptions[0] is not columns:
+            self._descriptions = columns, _described(columns)
+        return self._descriptions[1]
 
     def report(self) -> TableReport:
         """What was answered so far."""
