@@ -1,24 +1,28 @@
-"""A running process of this machine as the kernel shows it: who it is, what is mapped into it, its memory.
+"""A running process of this machine as the kernel shows it: who it is, what is mapped into it, its memory, and files
+that it names. Another user's are opened only where that user may read them too: whoever captures such a program may be
+root, and would read for it what it may not.
 
 Source: proc(5), Documentation/filesystems/proc.rst and admin-guide/mm/pagemap.rst of Linux, ptrace(2) for who may
-read."""
+read; path_resolution(7), inode(7) for the rights."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import stat
 import struct
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from symd.capture.others_files import UNKNOWN_USER, is_trusted, opened_for
 from symd.errors import FailedPrecondition, InvalidInput, SymdError
 from symd.model.captures import CapturedProcess
 from symd.system.messages import os_error_text
+from symd.system.symlinks import MOST_LINKS
 
 _HEAD: Final = re.compile(
     rb"([0-9a-f]+)-([0-9a-f]+) ([r-])([w-])([x-])([ps]) ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) ([0-9]+) *(.*)"
@@ -176,9 +180,7 @@ class RunningProcess:
     def open_path(self, path: str) -> int:
         """A descriptor of a file by the process's own path: one that its user may read, where that is neither this
         process's nor root. Raises OSError."""
-        root = f"{self._folder}/root"
-        user = self.user()
-        return os.open(root + path, _OPEN) if is_trusted(user) else opened_for(user, path, root)
+        return opened(self.user(), path, f"{self._folder}/root")
 
     def user(self) -> int:
         """The number of the process's real user. Raises OSError."""
@@ -322,3 +324,101 @@ def _mapping(head: re.Match[bytes], held: int, flags: bytes) -> MemoryMapping:
         b"io" in words or b"pf" in words,
         held,
     )
+
+
+UNKNOWN_USER: Final = -1
+"""The number in place of a user who is not known, whose rights are those that everybody has."""
+_HELD: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = 4
+_SEARCH: Final = 1
+
+
+def is_trusted(user: int) -> bool:
+    """Whether a user may read whatever this process may: it is this process's, or root."""
+    return user in (0, os.geteuid())
+
+
+def opened(user: int, path: str, root: str = "") -> int:
+    """A descriptor, which waits for nobody, of the file at ``path`` below ``root``: any for a trusted user, for another
+    what ``opened_for`` opens. Raises OSError."""
+    return os.open(root + path, _OPEN) if is_trusted(user) else opened_for(user, path, root or "/")
+
+
+def opened_for(user: int, path: str, root: str = "/") -> int:
+    """A descriptor of the regular file at ``path`` below ``root``, which ``user`` may read, through folders that
+    ``user`` may search. Each is held while it is looked at, so that nobody puts another in its place meanwhile. Raises
+    OSError.
+
+    Which groups the user is in is not asked: to all but a file's owner only those rights count that its group and all
+    others have."""
+    with _PathWalk(root) as way:
+        names = [*reversed(Path("/", path).parts[1:])]
+        while names:
+            _check_right(way.status(), user, _SEARCH, path)
+            names += reversed(way.step(names.pop()))
+        status = way.status()
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
+        _check_right(status, user, _READ, path)
+        return os.open(f"/proc/self/fd/{way.at}", _OPEN)
+
+
+def _check_right(status: os.stat_result, user: int, right: int, path: str) -> None:
+    mode = status.st_mode
+    rights = mode >> 6 if status.st_uid == user else mode >> 3 & mode
+    if not rights & right:
+        raise PermissionError(errno.EACCES, "its program's user may not read it", path)
+
+
+class _PathWalk:
+    """Where a way through folders has come to: ``at`` is a descriptor (O_PATH)."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._links = 0
+        try:
+            self.at = os.dup(self._root)
+        except OSError:
+            os.close(self._root)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in (self.at, self._root):
+            with suppress(OSError):
+                os.close(descriptor)
+
+    def status(self) -> os.stat_result:
+        """The status of what is there."""
+        return os.fstat(self.at)
+
+    def step(self, name: str) -> tuple[str, ...]:
+        """Go to ``name``; the names that a symbolic link of that name leads through instead. Raises OSError."""
+        if name == ".." and os.path.samestat(self.status(), os.fstat(self._root)):
+            return ()
+        found = os.open(name, _HELD, dir_fd=self.at)
+        if not stat.S_ISLNK(os.fstat(found).st_mode):
+            self._go(found)
+            return ()
+        with _closed(found):
+            target = Path(os.readlink("", dir_fd=found))
+        self._links += 1
+        if self._links > MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+        if target.is_absolute():
+            self._go(os.dup(self._root))
+        return target.parts[target.is_absolute() :]
+
+    def _go(self, descriptor: int) -> None:
+        os.close(self.at)
+        self.at = descriptor
+
+
+@contextmanager
+def _closed(descriptor: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.close(descriptor)

@@ -19,15 +19,8 @@ from symd.formats.containers import archive, compressed_file, file_part, host_el
 from symd.formats.elf.constants import ET_DYN, ET_EXEC, SHN_XINDEX
 from symd.system.messages import os_error_text
 
-_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-
-def opened(path: str) -> int:
-    """A descriptor of a file here, which waits for nobody. Raises OSError."""
-    return os.open(path, _OPEN)
-
-
-def read_part(place: file_part.CodeObjectUri, limits: Limits, open_path: Callable[[str], int] = opened) -> bytes:
+def read_part(place: file_part.CodeObjectUri, limits: Limits, open_path: Callable[[str], int]) -> bytes:
     """The bytes. Raises InvalidInput where they cannot be had whole, LimitExceeded for too many."""
     try:
         descriptor = open_path(place.path)

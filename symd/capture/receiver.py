@@ -33,9 +33,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from symd.capture import Sink
-from symd.capture.others_files import UNKNOWN_USER, is_trusted, opened_for
-from symd.capture.process import image_number
-from symd.capture.program_files import is_device_code, opened, read_part
+from symd.capture.process import UNKNOWN_USER, image_number, is_trusted, opened
+from symd.capture.program_files import is_device_code, read_part
 from symd.capture.records import Record, RecordEvents, RecordKind, parse_record, time_of
 from symd.capture.run_folder import RunFolder, listen, written_at
 from symd.config import Limits
@@ -181,7 +180,9 @@ class Receiver:
                 if ready and wanted:
                     time.sleep(_GATHER_SECONDS)
                 if self._take_all():
-                    self._tell_ends(key.data for key, _ in ready if isinstance(key.data, int))
+                    for key, _ in ready:
+                        if isinstance(key.data, int):
+                            self._end(key.data)
             self._take_last()
             for process in self._events.processes():
                 self._end(process)
@@ -391,9 +392,7 @@ class Receiver:
     def _part_of_file(self, source: str, user: int) -> bytes:
         """Device code that a program of ``user`` brought along in a file, which that user may read. Raises what parsing
         the URI and reading raise, Malformed for other bytes."""
-        data = read_part(
-            file_part.parse_uri(source), self._limits, opened if is_trusted(user) else partial(opened_for, user)
-        )
+        data = read_part(file_part.parse_uri(source), self._limits, partial(opened, user))
         if not is_device_code(data):
             raise Malformed("what it names is not device code", where="captured record")
         return data
@@ -443,10 +442,6 @@ class Receiver:
         """Nobody holds a process's connection any more: it closed its descriptors, or became another program."""
         known = self._events.image(process)
         if known and image_number(process) not in (known, 0):
-            self._end(process)
-
-    def _tell_ends(self, processes: Iterable[int]) -> None:
-        for process in processes:
             self._end(process)
 
     def _end(self, process: int) -> None:

@@ -16,7 +16,7 @@ import click
 
 from symd import __version__
 from symd.capture.drivers import DriverReport, survey
-from symd.capture.drivers.discover import cuda_report
+from symd.capture.drivers.runner import cuda_report
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.cli.start import built_commit, version_text

@@ -48,8 +48,7 @@ from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
 from symd.formats.containers.file_part import parse_uri
 from symd.model.sources import PathRule
-from symd.profiles import Converted, NamedModule, Report, Resolver, profile_format
-from symd.profiles.exports import EXPORTS
+from symd.profiles import EXPORTS, Converted, NamedModule, Report, Resolver, profile_format
 from symd.profiles.placed import AddressPlaces, PlacedSamples, placed
 from symd.profiles.sample_tables.sample_files import named_file, named_modules
 from symd.system.atomic_output import write_file_or_stdout

@@ -12,7 +12,7 @@ from symd.engine.files.input import read_input
 from symd.model.texts import counted
 
 if TYPE_CHECKING:
-    from symd.profiles.contents import NamedPart, PartSamples, ProfileContents
+    from symd.profiles.hot import NamedPart, PartSamples, ProfileContents
     from symd.profiles.samples import SampledProfile
 
 

@@ -1,5 +1,5 @@
 """Profiles in, the same profiles out with their addresses named, or others' formats out. Adding a format is one new
-module, with a line in FORMATS and one in READERS, and for a format to write one in ``exports``."""
+module, with a line in FORMATS and one in READERS, and for a format to write one in EXPORTS."""
 
 from __future__ import annotations
 
@@ -8,31 +8,41 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from symd.config import DEFAULT_LIMITS
-from symd.errors import SymdError, UnknownFormat, Unsupported
+from symd.errors import BadQuery, SymdError, UnknownFormat, Unsupported
 from symd.formats import containers
 from symd.profiles import (
     att,
     cupti,
-    exports,
+    firefox,
     folded,
     foreign,
     otlp,
     otlp_json,
-    otlp_samples,
     perfetto,
     pprof,
     profile_format,
     proton,
     rocprofv3,
+    speedscope,
     unitrace,
 )
-from symd.profiles.contents import contents
-from symd.profiles.exports.firefox import by_code_id
-from symd.profiles.profile_format import Options, ProfileBudget, ProfileFormat, Progress, Report, Symbolized, weight_of
+from symd.profiles.hot import contents
+from symd.profiles.profile_format import (
+    Export,
+    Exported,
+    Options,
+    ProfileBudget,
+    ProfileFormat,
+    Progress,
+    Report,
+    Symbolized,
+    weight_of,
+)
 from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.samples import SampledProfile
 
 __all__ = (
+    "EXPORTS",
     "FORMATS",
     "Converted",
     "NamedModule",
@@ -44,6 +54,7 @@ __all__ = (
     "Symbolized",
     "contents",
     "convert",
+    "export",
     "identify",
     "samples",
     "symbolize",
@@ -69,18 +80,12 @@ FORMATS: tuple[ProfileFormat, ...] = (
 
 ReadSamples = Callable[[bytes, ProfileBudget], SampledProfile]
 READERS: dict[str, ReadSamples] = {
-    att.NAME: att.read_samples,
-    cupti.NAME: cupti.read_samples,
-    folded.NAME: folded.read_samples,
-    otlp.NAME: otlp_samples.read,
-    otlp_json.NAME: otlp_samples.read_json,
-    perfetto.NAME: perfetto.read_samples,
-    pprof.NAME: pprof.read_samples,
-    proton.NAME: proton.read_samples,
-    rocprofv3.NAME: rocprofv3.read_samples,
-    unitrace.NAME: unitrace.read_samples,
+    module.NAME: module.read_samples
+    for module in (att, cupti, folded, otlp, otlp_json, perfetto, pprof, proton, rocprofv3, unitrace)
 }
 """Readers of whole profiles by the name of the format; formats that are missing have no samples that could be read."""
+EXPORTS: dict[str, Export] = {module.NAME: module for module in (firefox, folded, perfetto, pprof, speedscope)}
+"""Formats that any profile can be written in, by their names."""
 
 
 def identify(data: bytes) -> ProfileFormat | None:
@@ -139,29 +144,56 @@ def convert(
     name: str | None = None,
     value: str | None = None,
 ) -> Converted:
-    """Symbolize a profile and write it as ``to``, one of ``exports.EXPORTS``; ``value`` names the one type of values to
-    write.
+    """Symbolize a profile and write it as ``to``, one of ``EXPORTS``; ``value`` names the one type of values to write.
 
     Values, units, times and inlined frames are kept as far as the other format has a place for them; ``notes`` say what
     it has none for, and what the profile did not have. A profile that is in that format already is symbolized in place.
-    The bytes are not gzipped. Raises
-    what ``symbolize`` raises, BadQuery for another ``to`` or ``value``, and Unsupported where the format has no
-    samples.
+    The bytes are not gzipped. Raises what ``symbolize`` raises, BadQuery for another ``to`` or ``value``, and
+    Unsupported where the format has no samples.
     """
     plain, options = _expanded(data, options)
     module = _chosen(plain, name)
-    exports.check(to)
+    _check_export(to)
     done = module.symbolize(plain, resolver, options)
     if to == module.NAME and value is None:
         return Converted(done.data, done.report)
     profile = _samples(done.data, module, options)
     report = _weighed(done.report, profile)
-    if to == exports.firefox.NAME:  # its page asks symbol servers, for sources too
-        profile = by_code_id(profile, resolver, options)
+    if to == firefox.NAME:  # its page asks symbol servers, for sources too
+        profile = firefox.by_code_id(profile, resolver, options)
     if not profile.samples:
         profile.notes.append("there are no samples in it")
-    written = exports.export(profile, to, ProfileBudget(options, 0), value)
+    written = export(profile, to, ProfileBudget(options, 0), value)
     return Converted(written.data, report, (*profile.notes, *written.notes))
+
+
+def export(profile: SampledProfile, name: str, spending: ProfileBudget, value: str | None = None) -> Exported:
+    """The profile in the format of that name. ``value`` names the one value type to write; without it every one is, or
+    where the format has room for one their sum or the first. Raises BadQuery for a name that there is not, and
+    LimitExceeded."""
+    _check_export(name)
+    chosen = profile if value is None else _only(profile, value)
+    return EXPORTS[name].export(chosen, spending)
+
+
+def _check_export(name: str) -> None:
+    """Raises BadQuery where no format to write has this name."""
+    if name not in EXPORTS:
+        raise BadQuery(
+            f"{name!r} is not a format that can be written", where="--to", hint=f"there are {', '.join(EXPORTS)}"
+        )
+
+
+def _only(profile: SampledProfile, value: str) -> SampledProfile:
+    """The profile with the one value type of that name."""
+    names = [one.name for one in profile.value_types]
+    if value not in names:
+        raise BadQuery(
+            f"the profile has no values called {value!r}", where="--value", hint=f"it has {', '.join(names)}"
+        )
+    at = names.index(value)
+    only = [sample._replace(values=(sample.values[at],)) for sample in profile.samples]
+    return replace(profile, value_types=(profile.value_types[at],), samples=only, default=0)
 
 
 def samples(data: bytes, options: Options | None = None, name: str | None = None) -> SampledProfile:

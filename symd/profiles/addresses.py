@@ -1,12 +1,13 @@
-"""Addresses of a profile: from a mapping, which says what part of which file was loaded where, to addresses in a code
-object; and all of them in columns, each distinct one looked up once, so that a million samples cost a few searches."""
+"""Addresses of a profile: from what they count from, such as a mapping, which says what part of which file was loaded
+where, to addresses in a code object; and all of them in columns, each distinct one looked up once, so that a million
+samples cost a few searches."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from symd.formats.elf.constants import PT_LOAD
 from symd.model.answers import Answers, Frame
 from symd.model.reasons import ANSWERED, Reason
 from symd.profiles.profile_format import Progress
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, machine_objects
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, OtherBuild, Resolver, machine_objects
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,41 +143,65 @@ class MappingPlacer:
         return FileOffsetMap(tuple(texts), whole)
 
 
-class ProfileMapping(NamedTuple):
-    """A mapping as a profile has it: what names its module, and what to call it ``otherwise``."""
+class AddressOrigin(NamedTuple):
+    """What addresses of a profile count from, as the profile has it: a module of some of these names, a ``section`` in
+    it, or where it is mapped the ``range`` that they lie in. ``called`` is what a note calls an origin that is no
+    mapping, or has no name. ``is_wanted``: it is for the user to give the module."""
 
-    range: MappedRange
     names: tuple[str, ...]
-    build_id: str
-    otherwise: str
+    build_id: str = ""
+    range: MappedRange | None = None
+    section: str = ""
+    called: str = ""
+    is_wanted: bool = True
 
 
-class MappedModules:
-    """Where the mappings of a profile lie in modules, each found once. ``mapping`` gives the mapping of a number;
-    ``notes`` say of which there is no module."""
+class AddressOrigins(Generic[Key]):
+    """Where the origins of a profile's addresses lie in modules, each found once. ``origin`` gives that of a key;
+    ``notes`` say for which there is no module, ``other_builds`` are modules that have a mapping's name and are not the
+    build that the profile names."""
 
-    def __init__(self, resolver: Resolver, limits: Limits, mapping: Callable[[int], ProfileMapping]) -> None:
+    def __init__(self, resolver: Resolver, limits: Limits, origin: Callable[[Key], AddressOrigin]) -> None:
         self.notes: dict[str, None] = {}
-        self._resolver, self._mapping = resolver, mapping
+        self.other_builds: dict[OtherBuild, None] = {}
+        self._resolver, self._origin = resolver, origin
         self._placer = MappingPlacer(resolver, limits)
-        self._placed: dict[int, tuple[MappedRange, PlacedMapping | Reason]] = {}
+        self._known: dict[Key, tuple[AddressOrigin, LookupTarget | PlacedMapping | Reason]] = {}
 
-    def target(self, number: int | None, address: int) -> PlacedMapping | Reason:
-        """What an address in a mapping, or in none, counts from."""
-        if number is None:
+    def target(self, key: Key | None, address: int | None = None) -> LookupTarget | PlacedMapping | Reason:
+        """What the addresses of an origin count from; an ``address`` has to lie in its range. No key has no module."""
+        if key is None:
             return Reason.UNKNOWN_MODULE
-        if number not in self._placed:
-            self._placed[number] = self._found(self._mapping(number))
-        mapped, placed = self._placed[number]
-        is_outside = isinstance(placed, PlacedMapping) and not mapped.holds(address)
-        return Reason.OUTSIDE_TEXT if is_outside else placed
+        if key not in self._known:
+            origin = self._origin(key)
+            self._known[key] = origin, self._found(origin)
+        origin, target = self._known[key]
+        is_outside = address is not None and origin.range is not None and not origin.range.holds(address)
+        return Reason.OUTSIDE_TEXT if is_outside and isinstance(target, PlacedMapping) else target
 
-    def _found(self, mapping: ProfileMapping) -> tuple[MappedRange, PlacedMapping | Reason]:
-        mapped, names, build_id, otherwise = mapping
-        found = self._resolver.module_of(*names, build_id=build_id)
+    def _found(self, origin: AddressOrigin) -> LookupTarget | PlacedMapping | Reason:
+        """A section whose module is not known is that of the only module without an identity that has it."""
+        is_wanted = origin.is_wanted and not origin.section
+        identified = self._resolver.module_of if is_wanted else self._resolver.identified
+        found = identified(*origin.names, build_id=origin.build_id)
+        if found is Reason.UNKNOWN_MODULE and origin.section:
+            target = self._resolver.section(origin.section)
+            if target is not Reason.UNKNOWN_KERNEL:
+                return target
         if found is Reason.UNKNOWN_MODULE:
-            self.notes[self._resolver.not_given(*names, build_id=build_id, otherwise=otherwise)] = None
-        return mapped, self._placer.place(mapped, found) if isinstance(found, IdentifiedModule) else found
+            self.other_builds |= dict.fromkeys(self._resolver.other_builds(origin.names, origin.build_id))
+            self.notes[self._not_given(origin)] = None
+        if isinstance(found, Reason):
+            return found
+        if origin.range is not None:
+            return self._placer.place(origin.range, found)
+        return LookupTarget(found.digest, section=origin.section or None, path=found.path)
+
+    def _not_given(self, origin: AddressOrigin) -> str:
+        is_named = origin.build_id or any(origin.names)
+        if origin.called and not (is_named and origin.range):
+            return f"no module was given for {origin.called}"
+        return self._resolver.not_given(*origin.names, build_id=origin.build_id)
 
 
 REQUEST_ADDRESSES = 1 << 20
@@ -201,6 +228,7 @@ class AddressBatch:
     def __init__(self) -> None:
         self._targets: dict[LookupTarget, int] = {}
         self._handles: dict[tuple[int, int], int] = {}
+        self._refused: dict[int, Reason] = {}
 
     def add(self, target: LookupTarget | PlacedMapping | Reason, offset: int = 0) -> int:
         """The handle of the address ``offset`` bytes into a target, or of an address in what is mapped; that of a
@@ -209,38 +237,40 @@ class AddressBatch:
             offset += target.bias
             target = target.target
         if isinstance(target, Reason):
-            key = -1, int(target)
-        else:
-            key = self._targets.setdefault(target, len(self._targets)), offset
+            handle = self._handles.setdefault((-1, int(target)), len(self._handles))
+            self._refused[handle] = target
+            return handle
+        key = self._targets.setdefault(target, len(self._targets)), offset
         return self._handles.setdefault(key, len(self._handles))
 
     def ask(self, resolver: Resolver, progress: Progress) -> list[ResolvedAddress]:
         """The answers, by handle."""
         answers = [ResolvedAddress(Reason.OUTSIDE_TEXT)] * len(self._handles)
-        done = 0
-        for target, (handles, offsets) in self._columns().items():
-            if target is None:
-                for handle, reason in zip(handles, offsets, strict=True):
-                    answers[handle] = ResolvedAddress(Reason(reason))
-                continue
-            folded = _FoldedKernels(resolver, target)
-            for start in range(0, len(handles), REQUEST_ADDRESSES):
-                progress("looking up addresses", done, len(answers))
-                part = slice(start, start + REQUEST_ADDRESSES)
-                found = resolver.symbolize(target, np.array(offsets[part], np.uint64))
-                for handle, answer in zip(handles[part], _resolved(found, folded), strict=True):
-                    answers[handle] = answer
-                done += len(handles[part])
-        progress("looking up addresses", len(answers), len(answers))
+        for handle, reason in self._refused.items():
+            answers[handle] = ResolvedAddress(reason)
+        for target, handles, found in self.asked(resolver, progress):
+            for handle, answer in zip(handles, _resolved(found, _FoldedKernels(resolver, target)), strict=True):
+                answers[handle] = answer
         return answers
 
-    def _columns(self) -> dict[LookupTarget | None, tuple[list[int], list[int]]]:
-        """Target to (handles, offsets), None for what was refused. A number that is no 64-bit address is left out: its
-        answer stays OUTSIDE_TEXT."""
-        targets: list[LookupTarget | None] = [*self._targets, None]
-        columns: dict[LookupTarget | None, tuple[list[int], list[int]]] = {target: ([], []) for target in targets}
+    def asked(self, resolver: Resolver, progress: Progress) -> Iterator[tuple[LookupTarget, list[int], Answers]]:
+        """The answers about each target, up to ``REQUEST_ADDRESSES`` at a time, with the handles of their addresses. A
+        number that is no 64-bit address has none."""
+        done = 0
+        for target, (handles, offsets) in self._columns().items():
+            for start in range(0, len(handles), REQUEST_ADDRESSES):
+                progress("looking up addresses", done, len(self._handles))
+                part = slice(start, start + REQUEST_ADDRESSES)
+                yield target, handles[part], resolver.symbolize(target, np.array(offsets[part], np.uint64))
+                done += len(handles[part])
+        progress("looking up addresses", len(self._handles), len(self._handles))
+
+    def _columns(self) -> dict[LookupTarget, tuple[list[int], list[int]]]:
+        """Target to (handles, offsets), of 64-bit addresses alone."""
+        targets = list(self._targets)
+        columns: dict[LookupTarget, tuple[list[int], list[int]]] = {target: ([], []) for target in targets}
         for (number, offset), handle in self._handles.items():
-            if 0 <= offset < 1 << 64:
+            if number >= 0 and 0 <= offset < 1 << 64:
                 handles, offsets = columns[targets[number]]
                 handles.append(handle)
                 offsets.append(offset)

@@ -20,9 +20,9 @@ from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.model.json.answers import frame_json, frames_text
 from symd.profiles import json_text
-from symd.profiles.addresses import AddressBatch
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.resolver import LookupTarget, Resolver
+from symd.profiles.resolver import Resolver
 from symd.profiles.samples import (
     TIMES,
     AddressTable,
@@ -117,14 +117,17 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     spending = ProfileBudget(options, len(data))
     document = read_document(data, spending)
     batch, tally = AddressBatch(), Tally()
-    code_objects = _CodeObjects(resolver, batch)
+    code_objects = AddressOrigins(resolver, options.limits, _origin)
     rows = list(document.earlier)
     pending: list[tuple[int, AttRow, int]] = []
     for number, row in enumerate(document.rows):
         if row is not None and rows[number] is not None:
             tally.already += 1
         elif row is not None:
-            pending.append((number, row, code_objects.handle(row)))
+            owner, address = row.cells[OBJECT], row.cells[ADDRESS]
+            is_known = type(owner) is type(address) is int
+            handle = batch.add(code_objects.target(owner or None), address) if is_known else batch.add(Reason.MALFORMED)
+            pending.append((number, row, handle))
     answers = batch.ask(resolver, options.progress)
     table = list(document.table)
     numbers: dict[tuple[Frame, ...], int] = {}
@@ -154,25 +157,8 @@ def _fill_source(row: AttRow, frames: Sequence[Frame]) -> None:
         row.cells[SOURCE] = SEPARATOR.join([inner, *reversed(callers)])
 
 
-class _CodeObjects:
-    """Finds the target of a code object's id, each id once."""
-
-    def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
-        self.notes: list[str] = []
-        self._resolver = resolver
-        self._batch = batch
-        self._targets: dict[int, LookupTarget | Reason] = {}
-
-    def handle(self, row: AttRow) -> int:
-        owner, address = row.cells[OBJECT], row.cells[ADDRESS]
-        if type(owner) is not int or type(address) is not int:
-            return self._batch.add(Reason.MALFORMED)
-        if owner not in self._targets:
-            found = self._resolver.module_of(str(owner)) if owner else Reason.UNKNOWN_MODULE
-            if found is Reason.UNKNOWN_MODULE and owner:
-                self.notes.append(f"no module was given for code object {owner}")
-            self._targets[owner] = found if isinstance(found, Reason) else LookupTarget(found.digest, path=found.path)
-        return self._batch.add(self._targets[owner], address)
+def _origin(owner: int) -> AddressOrigin:
+    return AddressOrigin((str(owner),), called=f"code object {owner}")
 
 
 VALUES = (

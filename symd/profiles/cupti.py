@@ -16,9 +16,9 @@ from symd.errors import LimitExceeded, Malformed
 from symd.model.answers import Reason
 from symd.model.json.answers import frames_text
 from symd.profiles import json_text
-from symd.profiles.addresses import AddressBatch
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.resolver import LookupTarget, Resolver, crc_names, section_target
+from symd.profiles.resolver import Resolver, crc_names
 from symd.profiles.samples import (
     ADDRESSES,
     TIMES,
@@ -58,7 +58,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     text = json_text.decode(data)
     tally = Tally()
     batch = AddressBatch()
-    functions = _FunctionTargets(resolver, batch)
+    functions = AddressOrigins(resolver, options.limits, _origin)
     pending: list[tuple[int, int]] = []
     spending = ProfileBudget(options, len(data))
     lines = text.split("\n")
@@ -67,8 +67,10 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
             options.progress("reading records", number, len(lines))
         if isinstance(record, dict) and FRAMES in record:
             tally.already += 1
+        elif (function := _function_of(record)) is not None:
+            pending.append((number, batch.add(functions.target(function), record["pcOffset"])))
         else:
-            pending.append((number, functions.handle(record)))
+            pending.append((number, batch.add(Reason.MALFORMED)))
     answers = batch.ask(resolver, options.progress)
     written = [frames_text(answer.frames) if answer.frames else "" for answer in answers]
     for number, handle in pending:
@@ -77,7 +79,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
             spending.written(len(written[handle]))
             record, _, after = lines[number].rpartition("}")
             lines[number] = f'{record}, "{FRAMES}": {written[handle]}}}{after}'
-    report = tally.report(NAME, "records", functions.notes())
+    report = tally.report(NAME, "records", tuple(functions.notes))
     return Symbolized(json_text.encode("\n".join(lines)) if tally.resolved else data, report)
 
 
@@ -89,37 +91,21 @@ def each_record(lines: Iterable[str], spending: ProfileBudget) -> Iterator[tuple
             yield number, json_text.only_value(line)
 
 
-class _FunctionTargets:
-    """Finds the target of a (CRC, function name), each pair once."""
+def _function_of(record: Any) -> tuple[int | None, str] | None:
+    """The CRC of a record's cubin and its function; None where it lacks the members or they are of another type."""
+    if not isinstance(record, dict):
+        return None
+    crc, offset, function = record.get("cubinCrc"), record.get("pcOffset"), record.get("functionName")
+    if (crc is not None and type(crc) is not int) or type(offset) is not int or not isinstance(function, str):
+        return None
+    return crc, function
 
-    def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
-        self._resolver = resolver
-        self._batch = batch
-        self._known: dict[tuple[int | None, str], LookupTarget | Reason] = {}
-        self._missing: dict[str, None] = {}
 
-    def handle(self, record: Any) -> int:
-        """The handle of a record's address; MALFORMED where it lacks the members or they are of another type."""
-        if not isinstance(record, dict):
-            return self._batch.add(Reason.MALFORMED)
-        crc, offset, function = record.get("cubinCrc"), record.get("pcOffset"), record.get("functionName")
-        if (crc is not None and type(crc) is not int) or type(offset) is not int or not isinstance(function, str):
-            return self._batch.add(Reason.MALFORMED)
-        key = (crc, function)
-        if key not in self._known:
-            self._known[key] = self._target(crc, function)
-        return self._batch.add(self._known[key], offset)
-
-    def _target(self, crc: int | None, function: str) -> LookupTarget | Reason:
-        names = [] if crc is None else crc_names(crc)
-        target = section_target(self._resolver, names, f".text.{function}")
-        if target is Reason.UNKNOWN_MODULE:
-            named = f"the cubin with CRC {crc} ({crc:#x})" if crc is not None else f"the function {function}"
-            self._missing[named] = None
-        return target
-
-    def notes(self) -> tuple[str, ...]:
-        return tuple(f"no module was given for {named}" for named in self._missing)
+def _origin(key: tuple[int | None, str]) -> AddressOrigin:
+    crc, function = key
+    called = f"the cubin with CRC {crc} ({crc:#x})" if crc is not None else f"the function {function}"
+    names = () if crc is None else tuple(crc_names(crc))
+    return AddressOrigin(names, section=f".text.{function}", called=called)
 
 
 UNNAMED_CUBIN = "cubin-"
@@ -133,13 +119,10 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
     addresses = AddressTable(found.addresses)
     modules: dict[int | None, int] = {}
     for _, record in each_record(json_text.decode(data).split("\n"), spending):
-        if not isinstance(record, dict):
+        function = _function_of(record)
+        if function is None or (function[0] is not None and within(function[0], ADDRESSES) is None):
             continue
-        written = record.get("cubinCrc")
-        crc = within(written, ADDRESSES)
-        name, offset = record.get("functionName"), record.get("pcOffset")
-        if (crc is None and written is not None) or not isinstance(name, str) or type(offset) is not int:
-            continue
+        (crc, name), offset = function, record["pcOffset"]
         if crc not in modules:
             modules[crc] = len(found.modules)
             named = (UNNAMED_CUBIN, "") if crc is None else (f"cubin-{crc:016x}", f"{crc:x}")

@@ -1,5 +1,5 @@
 """Folded stacks, the input of flame graphs: one stack a line, root first, frames between semicolons, then a count. As
-samples they have one value each, without times or units.
+samples they have one value each, without times or units; samples are written with one line for each distinct stack.
 
 A frame that is an address is written ``MODULE+0xOFFSET`` (an object address in the module of that identity),
 ``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel), or ``MODULE (file offset 0xOFFSET)``. It becomes one
@@ -15,8 +15,8 @@ import re
 from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
-from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer, ResolvedAddress
-from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins, MappedRange, ResolvedAddress
+from symd.profiles.profile_format import Exported, Options, ProfileBudget, Symbolized, Tally, weighed_columns
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 from symd.profiles.samples import (
     FILE_OFFSET,
@@ -30,6 +30,7 @@ from symd.profiles.samples import (
     ValueType,
     frame_of_text,
     frame_text,
+    shown_frames,
 )
 
 NAME = "folded"
@@ -79,11 +80,11 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     batch = AddressBatch()
     handles: dict[str, int] = {}
     spending = ProfileBudget(options, len(data))
-    placer = MappingPlacer(resolver, options.limits)
+    origins = AddressOrigins(resolver, options.limits, _origin)
     for found in _FRAME.finditer(text):
         spending.read()
         if found.group() not in handles:
-            handles[found.group()] = _handle(found, resolver, batch, placer)
+            handles[found.group()] = _handle(found, resolver, batch, origins)
     answers = batch.ask(resolver, options.progress)
     tally = Tally()
     texts = {frame: _frames_text(answers[handle]) for frame, handle in handles.items()}
@@ -115,21 +116,22 @@ def _decimal_frames(text: str, resolver: Resolver, spending: ProfileBudget, tall
     return tuple(f"{frame}: an offset is hexadecimal and begins with 0x" for frame in frames)
 
 
-def _handle(found: re.Match[str], resolver: Resolver, batch: AddressBatch, placer: MappingPlacer) -> int:
+def _handle(
+    found: re.Match[str], resolver: Resolver, batch: AddressBatch, origins: AddressOrigins[tuple[str, int]]
+) -> int:
     """The handle in ``batch`` of the address of a frame."""
     bracketed, offset, bare, bare_offset, file, file_offset = found.groups()
     if file is not None:
-        return _in_file(file, int(file_offset, 16), resolver, batch, placer)
+        place = int(file_offset, 16)
+        return batch.add(origins.target((file, place)), place)
     target = resolver.kernel(bracketed) if bracketed is not None else _module_or_kernel(bare, resolver)
     return batch.add(target, int(offset or bare_offset, 16))
 
 
-def _in_file(name: str, offset: int, resolver: Resolver, batch: AddressBatch, placer: MappingPlacer) -> int:
-    """The handle in ``batch`` of a byte of a module's file, by a mapping of that byte alone."""
-    found = resolver.module_of(name)
-    if isinstance(found, IdentifiedModule):
-        return batch.add(placer.place(MappedRange(offset, offset + 1, offset), found), offset)
-    return batch.add(found)
+def _origin(key: tuple[str, int]) -> AddressOrigin:
+    """A byte of a module's file, by a mapping of that byte alone."""
+    name, offset = key
+    return AddressOrigin((name,), range=MappedRange(offset, offset + 1, offset))
 
 
 def _module_or_kernel(name: str, resolver: Resolver) -> LookupTarget | Reason:
@@ -211,3 +213,49 @@ def _addresses(parts: list[str], modules: dict[SampledModule, int]) -> list[Samp
             plain = Frame(part.removesuffix(INLINED), None, None, 0, 0, inlined=False)
             found.append(SampledAddress(part, () if at else (plain,), int(at[1], 16) if at else None))
     return found
+
+
+def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
+    """The sum of the values where they have one unit, such as stall reasons, else the value type alone that is shown
+    first: a line has room for one value. Stacks whose values are 0 are left out."""
+    texts = [_written_address(profile, number) for number in range(len(profile.addresses))]
+    stacks: dict[tuple[int, ...], Value] = {}
+    columns = weighed_columns(profile)
+    for sample in profile.samples:
+        stacks[sample.stack] = stacks.get(sample.stack, 0) + sum(sample.values[at] for at in columns)
+    sums: dict[str, Value] = {}
+    for stack, value in stacks.items():
+        if value:
+            line = ";".join(texts[number] for number in reversed(stack)) or "(no stack)"
+            spending.written(len(line))
+            sums[line] = sums.get(line, 0) + value
+    lines = [f"{line} {_written_value(value)}\n" for line, value in sums.items() if value]
+    notes = list(_left_out(profile))
+    return Exported("".join(lines).encode("utf-8", "backslashreplace"), tuple(notes))
+
+
+def _written_address(profile: SampledProfile, number: int) -> str:
+    """Frames root first; a name that the profile gives without a place stays as it is."""
+    address = profile.addresses[number]
+    plain = [frame for frame in address.frames if frame.file is None and not frame.inlined]
+    if not address.frames or (len(plain) == len(address.frames) == 1):
+        return " ".join((shown_frames(address)[0].function or address.label).replace(";", ",").split())
+    return ";".join(frame_text(frame) for frame in reversed(address.frames))
+
+
+def _written_value(value: Value) -> str:
+    return str(int(value)) if isinstance(value, int) or value.is_integer() else f"{value:.9f}".rstrip("0")
+
+
+def _left_out(profile: SampledProfile) -> list[str]:
+    columns = weighed_columns(profile)
+    written = [profile.value_types[at].name for at in columns]
+    left = [one.name for at, one in enumerate(profile.value_types) if at not in columns]
+    notes = []
+    if left:
+        notes.append(f"folded stacks have one value: {written[0]}, not {', '.join(left)} (--value chooses another)")
+    elif len(written) > 1:
+        notes.append(f"folded stacks have one value: the sum of {', '.join(written)} (--value chooses one of them)")
+    if any(sample.time is not None for sample in profile.samples):
+        notes.append("folded stacks have no times")
+    return notes

@@ -1,18 +1,32 @@
 """OpenTelemetry profiles (v1development), the ProfilesData or export request message: locations of the dictionary get
-their lines, and the function and string tables grow without a duplicate or an orphan."""
+their lines, and the function and string tables grow without a duplicate or an orphan.
+
+As samples: the locations of a stack are leaf first. A sample without values counts 1 at each of its times; a sample
+with one value for each time pairs them (profiles.proto)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from symd.errors import Malformed, SymdError
-from symd.model.answers import Reason
-from symd.profiles.addresses import AddressBatch, MappedModules, MappedRange, ProfileMapping
-from symd.profiles.profile_format import Options, ProfileBudget, Report, Symbolized, Tally
+from symd.model.answers import Frame
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins, MappedRange
+from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.protobuf import LENGTH, FunctionKey, FunctionTable, StringTable, each_field, parsed
-from symd.profiles.resolver import LookupTarget, Resolver, crc_names, section_target
+from symd.profiles.resolver import Resolver, crc_names
+from symd.profiles.samples import (
+    PROCESSES,
+    Sample,
+    SampledAddress,
+    SampledModule,
+    SampledProfile,
+    Task,
+    ValueType,
+    place_in_module,
+    within,
+)
 from symd.v1 import otlp_pb2
 
 NAME = "otlp"
@@ -57,24 +71,31 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the dictionary's locations that have none and whose mapping is a known module."""
     spending = ProfileBudget(options, len(data))
     message = parsed(otlp_pb2.ProfilesData, data, WHERE, spending)
-    report = add_lines(message, resolver, options, spending)
-    return Symbolized(message.SerializeToString() if report.resolved else data, report)
+    tally = Tally()
+    notes = add_lines(message, resolver, options, spending, tally)
+    return Symbolized(
+        message.SerializeToString() if tally.resolved else data, tally.report(NAME, "locations", tuple(notes))
+    )
 
 
-def add_lines(message: otlp_pb2.ProfilesData, resolver: Resolver, options: Options, spending: ProfileBudget) -> Report:
-    """What ``symbolize`` does, to a message."""
+def add_lines(
+    message: otlp_pb2.ProfilesData, resolver: Resolver, options: Options, spending: ProfileBudget, tally: Tally
+) -> dict[str, None]:
+    """What ``symbolize`` does, to a message; the notes."""
     tables = OtlpTables(message.dictionary, spending)
     tables.check_zeros()
-    places = _Places(tables, resolver, options)
+    origins = AddressOrigins(resolver, options.limits, tables.origin)
     batch = AddressBatch()
     pending = []
-    tally = Tally()
     for location in tables.message.location_table[1:]:
         kernel = _sampled_kernel(location, tables)
         if location.lines and kernel is None:
             tally.already += 1
         else:
-            pending.append((location, places.handle(location, kernel, batch)))
+            origin: int | tuple[int, str] | None = location.mapping_index or None
+            if origin is not None and kernel is not None:
+                origin = location.mapping_index, kernel
+            pending.append((location, batch.add(origins.target(origin, location.address), location.address)))
     answers = batch.ask(resolver, options.progress)
     functions = _functions(tables)
     for location, handle in pending:
@@ -85,7 +106,7 @@ def add_lines(message: otlp_pb2.ProfilesData, resolver: Resolver, options: Optio
             for frame in answer.frames:
                 location.lines.add(function_index=functions.number(frame), line=frame.line, column=frame.column)
             spending.written(location.ByteSize())
-    return tally.report(NAME, "locations", tuple(places.notes))
+    return origins.notes
 
 
 class OtlpTables:
@@ -132,22 +153,22 @@ class OtlpTables:
             return self.strings.text(value.string_value_strindex)
         return None if kind is None else value.int_value if kind == "int_value" else value.string_value
 
-    def mapping(self, number: int) -> ProfileMapping:
-        """A mapping; a build id names its module before all else where there is another name."""
+    def origin(self, key: int | tuple[int, str]) -> AddressOrigin:
+        """A mapping, whose build id names its module before all else where there is another name; or with a kernel's
+        name the section of that kernel in the cubin that is mapped."""
+        number, kernel = (key, None) if isinstance(key, int) else key
         one = entry(self.message.mapping_table, number, "mapping")
-        names = tuple(self.names(one))
+        names = (*self.build_ids(one), *filter(None, [self.strings.text(one.filename_strindex)]))
+        if kernel is not None:
+            return AddressOrigin((*names, *_crc_names(names)), section=f".text.{kernel}", called=" or ".join(names))
         build_id, others = (names[0], names[1:]) if len(names) > 1 else ("", names)
         mapped = MappedRange(one.memory_start, one.memory_limit, one.file_offset)
-        return ProfileMapping(mapped, others, build_id, f"mapping {number}")
+        return AddressOrigin(others, build_id, mapped, called=f"mapping {number}")
 
     def build_ids(self, mapping: otlp_pb2.Mapping) -> list[str]:
         """The build ids of a mapping, in the order of ``BUILD_IDS``."""
         known = dict(self.attributes(mapping.attribute_indices))
         return [name for key in BUILD_IDS if isinstance(name := known.get(key), str) and name]
-
-    def names(self, mapping: otlp_pb2.Mapping) -> list[str]:
-        """The build ids of a mapping, then its file name."""
-        return [*self.build_ids(mapping), *filter(None, [self.strings.text(mapping.filename_strindex)])]
 
 
 def entry(table: Sequence[Entry], number: int, name: str) -> Entry:
@@ -190,41 +211,112 @@ def _functions(tables: OtlpTables) -> FunctionTable:
     return FunctionTable(known, tables.strings, add)
 
 
-class _Places:
-    """Where the mappings and kernels of a profile lie in modules, each found once. ``notes`` say of which there are no
-    modules."""
-
-    def __init__(self, tables: OtlpTables, resolver: Resolver, options: Options) -> None:
-        self._tables = tables
-        self._resolver = resolver
-        self._modules = MappedModules(resolver, options.limits, tables.mapping)
-        self.notes = self._modules.notes
-        self._kernels: dict[tuple[int, str], LookupTarget | Reason] = {}
-
-    def handle(self, location: otlp_pb2.Location, kernel: str | None, batch: AddressBatch) -> int:
-        """The handle of a location's address, which counts from a kernel or is one of its mapping."""
-        if not location.mapping_index:
-            return batch.add(Reason.UNKNOWN_MODULE)
-        if kernel is not None:
-            return batch.add(self._kernel_target(location.mapping_index, kernel), location.address)
-        return batch.add(self._modules.target(location.mapping_index, location.address), location.address)
-
-    def _kernel_target(self, mapping: int, kernel: str) -> LookupTarget | Reason:
-        """The section of a kernel in the cubin that is mapped, or in any module without an identity that has it."""
-        key = (mapping, kernel)
-        if key not in self._kernels:
-            names = self._tables.names(entry(self._tables.message.mapping_table, mapping, "mapping"))
-            found = section_target(self._resolver, [*names, *_crc_names(names)], f".text.{kernel}")
-            if found is Reason.UNKNOWN_MODULE:
-                self.notes[f"no module was given for {' or '.join(names)}"] = None
-            self._kernels[key] = found
-        return self._kernels[key]
-
-
-def _crc_names(names: list[str]) -> list[str]:
+def _crc_names(names: Iterable[str]) -> list[str]:
     """What users call a cubin by whose CRC a mapping is named."""
     for name in names:
         found = _CUBIN_CRC.fullmatch(name)
         if found:
             return crc_names(int(found[1] or found[2], 16))
     return []
+
+
+PROCESS, THREAD, THREAD_NAME = "process.pid", "thread.id", "thread.name"
+
+
+def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
+    """The samples of every profile in the message. Raises Malformed and LimitExceeded."""
+    return samples_of(parsed(otlp_pb2.ProfilesData, data, WHERE, spending), spending)
+
+
+def samples_of(message: otlp_pb2.ProfilesData, spending: ProfileBudget) -> SampledProfile:
+    """What ``read_samples`` reads; samples of another type of value get columns of their own."""
+    return _Reader(message, spending).profile()
+
+
+class _Reader:
+    def __init__(self, message: otlp_pb2.ProfilesData, spending: ProfileBudget) -> None:
+        self._message, self._spending = message, spending
+        self._tables = OtlpTables(message.dictionary, spending)
+        self._stacks = [tuple(one.location_indices) for one in message.dictionary.stack_table]
+        self._types: dict[ValueType, int] = {}
+        self._tasks: dict[Task, int] = {}
+
+    def profile(self) -> SampledProfile:
+        found = SampledProfile(())
+        dictionary = self._message.dictionary
+        found.modules = list(map(self._module, dictionary.mapping_table[1:]))
+        found.addresses = [self._location(one, found) for one in dictionary.location_table]
+        rows: list[tuple[Sample, int]] = []
+        for process, one in self._profiles():
+            if one.time_unix_nano:
+                found.start = min(one.time_unix_nano, found.start or one.time_unix_nano)
+            rows += self._samples(one, process, len(found.addresses))
+        found.value_types = tuple(self._types) or (ValueType("", ""),)
+        found.tasks = list(self._tasks) or [Task()]
+        width = len(found.value_types)
+        self._spending.read_table(len(rows), width)
+        found.samples = [
+            sample._replace(values=tuple(sample.values[0] if at == column else 0 for at in range(width)))
+            for sample, column in rows
+        ]
+        if any(sample.time is None for sample in found.samples):
+            found.notes.append("some samples have no time")
+        return found
+
+    def _module(self, mapping: otlp_pb2.Mapping) -> SampledModule:
+        name = self._tables.strings.text(mapping.filename_strindex)
+        build_id = next(iter(self._tables.build_ids(mapping)), "")
+        return SampledModule(name, build_id, mapping.memory_start, mapping.memory_limit, mapping.file_offset)
+
+    def _location(self, location: otlp_pb2.Location, found: SampledProfile) -> SampledAddress:
+        self._spending.read(len(location.lines))
+        last = len(location.lines) - 1
+        frames = tuple(self._frame(line, inlined=at < last) for at, line in enumerate(location.lines))
+        module, address = location.mapping_index, location.address
+        mapped = entry(found.modules, module - 1, "mapping") if module else None
+        label = place_in_module(mapped, address)
+        return SampledAddress(label, frames, address or None, module - 1 if module else None)
+
+    def _frame(self, line: otlp_pb2.Line, *, inlined: bool) -> Frame:
+        table = self._message.dictionary.function_table
+        known = entry(table, line.function_index, "function") if table or line.function_index else otlp_pb2.Function()
+        numbers = known.name_strindex, known.system_name_strindex, known.filename_strindex
+        name, system, file = map(self._tables.strings.text, numbers)
+        linkage = system if system != name else ""
+        position = line.line, line.column
+        return Frame(name or None, linkage or None, file or None, *position, inlined, max(known.start_line, 0))
+
+    def _profiles(self) -> Iterator[tuple[int, otlp_pb2.Profile]]:
+        """(process id, 0 where the resource has none; the profile)."""
+        for whole in self._message.resource_profiles:
+            values = (self._tables.value(one.value) for one in whole.resource.attributes if one.key == PROCESS)
+            process = within(next(values, 0), PROCESSES) or 0
+            for scope in whole.scope_profiles:
+                for one in scope.profiles:
+                    yield process, one
+
+    def _samples(self, profile: otlp_pb2.Profile, process: int, addresses: int) -> Iterator[tuple[Sample, int]]:
+        text, kind = self._tables.strings.text, profile.sample_type
+        named = ValueType(text(kind.type_strindex), text(kind.unit_strindex))
+        column = self._types.setdefault(named, len(self._types))
+        for one in profile.samples:
+            self._spending.read(1 + len(one.timestamps_unix_nano) + len(one.attribute_indices))
+            for sample in self._sample(one, process, addresses):
+                yield sample, column
+
+    def _sample(self, sample: otlp_pb2.Sample, process: int, addresses: int) -> Iterator[Sample]:
+        number, values, times = sample.stack_index, list(sample.values), list(sample.timestamps_unix_nano)
+        stack = entry(self._stacks, number, "stack") if self._stacks or number else ()
+        if any(not 0 <= at < addresses for at in stack):
+            raise Malformed(f"location {max(stack)} is named, there are {addresses}", where=WHERE)
+        labels = self._tables.attributes(sample.attribute_indices)
+        known = dict(labels)
+        thread, name = known.get(THREAD, 0), known.get(THREAD_NAME, "")
+        task = Task(process, thread if isinstance(thread, int) else 0, str(name))
+        shared = self._tasks.setdefault(task, len(self._tasks))
+        kept = tuple(label for label in labels if label[0] not in (THREAD, THREAD_NAME))
+        if times and len(values) in (0, len(times)):
+            for time, value in zip(times, values or [1] * len(times), strict=True):
+                yield Sample(stack, (value,), time, shared, kept)
+            return
+        yield Sample(stack, (sum(values),), None, shared, kept)

@@ -7,17 +7,16 @@ the message is put into the document, in which everything else stays."""
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf import json_format
 
 from symd.errors import Malformed
-from symd.model.answers import Reason
 from symd.profiles import json_text, otlp
-from symd.profiles.profile_format import Options, ProfileBudget, Report, Symbolized
+from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import Resolver
+from symd.profiles.samples import SampledProfile, joined
 from symd.v1 import otlp_pb2
 
 NAME = "otlp-json"
@@ -33,23 +32,28 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the locations that have none, in every document of the text, each of which is a line then."""
     spending = ProfileBudget(options, len(data))
     documents = list(_documents(data, spending))
-    reports = []
+    tally = Tally()
+    notes: dict[str, None] = {}
     for document in documents:
         message = _message(document)
         before = otlp_pb2.ProfilesDictionary()
         before.CopyFrom(message.dictionary)
-        reports.append(otlp.add_lines(message, resolver, options, spending))
-        if reports[-1].resolved:
+        resolved = tally.resolved
+        notes |= otlp.add_lines(message, resolver, options, spending, tally)
+        if tally.resolved > resolved:
             _add(document["dictionary"], before, message.dictionary)
-    report = _joined(reports)
+    report = tally.report(NAME, "locations", tuple(notes))
     if not report.resolved:
         return Symbolized(data, report)
     return Symbolized(b"".join(map(json_text.written, documents)), report)
 
 
-def each_message(data: bytes, spending: ProfileBudget) -> Iterator[otlp_pb2.ProfilesData]:
-    """The documents of the text as messages."""
-    return map(_message, _documents(data, spending))
+def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
+    """The samples of every document. Raises Malformed and LimitExceeded."""
+    documents = [otlp.samples_of(_message(one), spending) for one in _documents(data, spending)]
+    types = {kind for one in documents for kind in one.value_types}
+    spending.read_table(sum(len(one.samples) for one in documents), len(types))
+    return joined(documents)
 
 
 def _documents(data: bytes, spending: ProfileBudget) -> Iterator[dict[str, Any]]:
@@ -92,15 +96,3 @@ def _table(dictionary: dict[str, Any], name: str, *, is_snake: bool) -> list[Any
 
 def _written(message: otlp_pb2.Line | otlp_pb2.Function, *, is_snake: bool) -> dict[str, Any]:
     return json_format.MessageToDict(message, preserving_proto_field_name=is_snake)
-
-
-def _joined(reports: list[Report]) -> Report:
-    """One report of all documents."""
-    unresolved: Counter[Reason] = Counter()
-    for one in reports:
-        unresolved.update(one.unresolved)
-    total, already, resolved, approximate = (
-        sum(getattr(one, name) for one in reports) for name in ("total", "already", "resolved", "approximate")
-    )
-    notes = tuple(dict.fromkeys(note for one in reports for note in one.notes))
-    return Report(NAME, "locations", total, already, resolved, approximate, dict(sorted(unresolved.items())), notes)

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from symd.model.answers import Answers, Frame, Reason
 from symd.model.line_tables import Listing
 from symd.model.summaries import KernelSummary, ModuleSummary
-from symd.profiles.addresses import MappedRange, MappingPlacer, PlacedMapping
-from symd.profiles.profile_format import Options
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins, MappedRange, PlacedMapping
+from symd.profiles.profile_format import Options, no_progress
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, OtherBuild, Resolver, crc_names
-from symd.profiles.samples import Sample, SampledAddress, SampledProfile, Value, ValueType
+from symd.profiles.samples import ADDRESSES, Sample, SampledAddress, SampledProfile, Value, ValueType
 
 STALL_REASON: Final = "stall_reason"
 """The label of a sample that says why its wave or warp waited."""
@@ -177,11 +175,10 @@ class AddressPlaces:
 
     def __init__(self, profile: SampledProfile, resolver: Resolver, options: Options) -> None:
         self._profile, self._resolver = profile, resolver
-        self._placer = MappingPlacer(resolver, options.limits)
+        self._modules = AddressOrigins(resolver, options.limits, self._module)
+        self.other_builds = self._modules.other_builds
+        self._functions = AddressOrigins(resolver, options.limits, self._function)
         self._named: dict[str, LookupTarget | Reason] = {}
-        self._mapped: dict[tuple[int, bool], PlacedMapping | Reason] = {}
-        self.other_builds: dict[OtherBuild, None] = {}
-        """Modules that have a mapping's name and are not the build that the profile names."""
         self._answers: dict[int, tuple[Answers, int]] = {}
         """The answers that an address's is among, and its number there."""
         self.kernels: dict[int, str] = {}
@@ -199,91 +196,63 @@ class AddressPlaces:
         return None if answers is None else answers[at].reason
 
     def _all(self) -> dict[int, InstructionPlace | Reason]:
+        batch = AddressBatch()
         found: dict[int, InstructionPlace | Reason] = {}
-        wanted: dict[LookupTarget, list[tuple[int, int]]] = {}
+        numbers: dict[int, list[int]] = {}
         for number, address in enumerate(self._profile.addresses):
-            target = self._target(address)
+            if address.address is None:
+                continue
+            target, offset = self._target(address, address.address)
+            if isinstance(target, PlacedMapping) and not 0 <= offset + target.bias < ADDRESSES:
+                target = Reason.OUTSIDE_TEXT
             if isinstance(target, Reason):
                 found[number] = target
-            elif target is not None:
-                wanted.setdefault(target[0], []).append((number, target[1]))
-        for each, entries in wanted.items():
-            found |= self._looked_up(each, entries)
+            else:
+                numbers.setdefault(batch.add(target, offset), []).append(number)
+            if isinstance(target, LookupTarget) and target.kernel is not None:
+                self.kernels[number] = target.kernel
+        for target, handles, answers in batch.asked(self._resolver, no_progress):
+            columns = answers.text_section.tolist(), answers.offset.tolist()
+            for at, (handle, section, offset) in enumerate(zip(handles, *columns, strict=True)):
+                place: InstructionPlace | Reason = Reason.OUTSIDE_TEXT
+                if section:
+                    text = answers.text_sections[section - 1]
+                    value = text.address + offset
+                    place = InstructionPlace(target.digest, text.path, text.section_index, offset, value)
+                    self._answers |= dict.fromkeys(numbers[handle], (answers, at))
+                found |= dict.fromkeys(numbers[handle], place)
         return found
 
-    def _looked_up(
-        self, target: LookupTarget, entries: list[tuple[int, int]]
-    ) -> Iterator[tuple[int, InstructionPlace | Reason]]:
-        answers = self._resolver.symbolize(target, np.array([offset for _, offset in entries], np.uint64))
-        sections, offsets = answers.text_section.tolist(), answers.offset.tolist()
-        for at, ((number, _), section, offset) in enumerate(zip(entries, sections, offsets, strict=True)):
-            if target.kernel is not None:
-                self.kernels[number] = target.kernel
-            if section:
-                text = answers.text_sections[section - 1]
-                place = InstructionPlace(target.digest, text.path, text.section_index, offset, text.address + offset)
-                self._answers[number] = answers, at
-                yield number, place
-            else:
-                yield number, Reason.OUTSIDE_TEXT
-
-    def _target(self, address: SampledAddress) -> tuple[LookupTarget, int] | Reason | None:
-        """What the address counts from, and the offset; None for what is no address."""
-        if address.address is None:
-            return None
-        module = None if address.module is None else self._profile.modules[address.module]
-        if module is not None and (module.limit or module.start):
-            return self._in_mapping(address, address.module or 0)
-        if module is not None and module.identity:
-            known = self._asked(address)(module.identity)
-            return (
-                (LookupTarget(known.digest, path=known.path), address.address)
-                if isinstance(known, IdentifiedModule)
-                else known
-            )
-        label = _NAMED.fullmatch(address.label)
+    def _target(self, entry: SampledAddress, address: int) -> tuple[LookupTarget | PlacedMapping | Reason, int]:
+        """What the address of an entry counts from, and the offset."""
+        module = None if entry.module is None else self._profile.modules[entry.module]
+        if module is not None and entry.module is not None and (module.limit or module.start or module.identity):
+            return self._modules.target((entry.module, not entry.frames)), address
+        label = _NAMED.fullmatch(entry.label)
         place = _PLACE.fullmatch((label[1] or label[2]) if label else "")
         if place is None:
-            return Reason.UNKNOWN_MODULE
-        section = module is not None and module.name.startswith("cubin-")
-        target = self._of_name(place[1], module.build_id if section and module is not None else None)
-        return target if isinstance(target, Reason) else (target, int(place[2], 16))
+            return Reason.UNKNOWN_MODULE, 0
+        if module is not None and module.name.startswith("cubin-"):
+            target = self._functions.target((module.build_id, place[1]))
+            return Reason.UNKNOWN_KERNEL if target is Reason.UNKNOWN_MODULE else target, int(place[2], 16)
+        if place[1] not in self._named:
+            self._named[place[1]] = self._kernel(place[1])
+        return self._named[place[1]], int(place[2], 16)
 
-    def _in_mapping(self, address: SampledAddress, number: int) -> tuple[LookupTarget, int] | Reason:
+    def _module(self, key: tuple[int, bool]) -> AddressOrigin:
+        """The profile's module of a number; it is wanted for an address without frames."""
+        number, is_wanted = key
         module = self._profile.modules[number]
-        key = number, not address.frames
-        if key not in self._mapped:
-            names = tuple(filter(None, (module.identity, module.name)))
-            identified = self._asked(address)(*names, build_id=module.build_id)
-            if identified is Reason.UNKNOWN_MODULE:
-                self.other_builds |= dict.fromkeys(self._resolver.other_builds(names, module.build_id))
-            mapped = MappedRange(module.start, module.limit, module.offset)
-            self._mapped[key] = (
-                self._placer.place(mapped, identified) if isinstance(identified, IdentifiedModule) else identified
-            )
-        placed_mapping = self._mapped[key]
-        if isinstance(placed_mapping, Reason):
-            return placed_mapping
-        value = (address.address or 0) + placed_mapping.bias
-        return (placed_mapping.target, value) if 0 <= value < 1 << 64 else Reason.OUTSIDE_TEXT
+        if not (module.limit or module.start):
+            return AddressOrigin((module.identity,), is_wanted=is_wanted)
+        names = tuple(filter(None, (module.identity, module.name)))
+        mapped = MappedRange(module.start, module.limit, module.offset)
+        return AddressOrigin(names, module.build_id, mapped, is_wanted=is_wanted)
 
-    def _asked(self, address: SampledAddress) -> Callable[..., IdentifiedModule | Reason]:
-        """What knows the module of an address: of one that has frames, nobody needs a module."""
-        return self._resolver.identified if address.frames else self._resolver.module_of
-
-    def _of_name(self, name: str, cubin: str | None) -> LookupTarget | Reason:
-        """A kernel, or a module in which offsets are object addresses; ``cubin`` is the CRC of a CUDA module, where
-        names are its functions'."""
-        key = f"{cubin}\n{name}"
-        if key not in self._named:
-            self._named[key] = self._function(name, cubin) if cubin is not None else self._kernel(name)
-        return self._named[key]
-
-    def _function(self, name: str, crc: str) -> LookupTarget | Reason:
-        found = self._resolver.identified(*(crc_names(int(crc, 16)) if _CRC.fullmatch(crc) else ()))
-        if isinstance(found, IdentifiedModule):
-            return LookupTarget(found.digest, section=f".text.{name}", path=found.path)
-        return found if found is not Reason.UNKNOWN_MODULE else self._resolver.section(f".text.{name}")
+    def _function(self, key: tuple[str, str]) -> AddressOrigin:
+        """A function of the CUDA module with a CRC."""
+        crc, name = key
+        return AddressOrigin(tuple(crc_names(int(crc, 16)) if _CRC.fullmatch(crc) else ()), section=f".text.{name}")
 
     def _kernel(self, name: str) -> LookupTarget | Reason:
         identified = self._resolver.identified(name)

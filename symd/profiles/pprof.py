@@ -1,5 +1,6 @@
 """pprof's profile.proto: locations get their lines, mappings their has_* flags, and every field that is there already
-stays. Its samples are read, too.
+stays. Its samples are read, and any profile is written whole: a location for each address, a Line for each frame
+there, innermost first.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from itertools import islice
 
 from symd.errors import Malformed, SymdError
 from symd.model.answers import Frame
-from symd.profiles.addresses import AddressBatch, MappedModules, MappedRange, ProfileMapping, RangeLookup
-from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
+from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins, MappedRange, RangeLookup
+from symd.profiles.profile_format import Exported, Options, ProfileBudget, Symbolized, Tally, rounding_notes, whole
 from symd.profiles.protobuf import (
     FIXED32,
     FIXED64,
@@ -23,7 +24,16 @@ from symd.profiles.protobuf import (
     parsed,
 )
 from symd.profiles.resolver import Resolver
-from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType, place_in_module
+from symd.profiles.samples import (
+    ADDRESSES,
+    Sample,
+    SampledAddress,
+    SampledModule,
+    SampledProfile,
+    ValueType,
+    place_in_module,
+    shown_frames,
+)
 from symd.v1 import pprof_pb2
 
 NAME = "pprof"
@@ -63,11 +73,11 @@ class _Tables:
             raise Malformed("a mapping's id is 0 or stands twice", where=WHERE)
         self._by_range = RangeLookup(self.ranges)
 
-    def mapping(self, number: int) -> ProfileMapping:
+    def origin(self, number: int) -> AddressOrigin:
         one = self.message.mapping[number]
+        called = f"mapping {one.id}, which has neither build id nor name"
         names = (self.strings.text(one.filename),)
-        otherwise = f"mapping {one.id}, which has neither build id nor name"
-        return ProfileMapping(self.ranges[number], names, self.strings.text(one.build_id), otherwise)
+        return AddressOrigin(names, self.strings.text(one.build_id), self.ranges[number], called=called)
 
     def mapping_of(self, location: pprof_pb2.Location) -> int | None:
         """The number of the location's own mapping, or of the only one with a range that holds its address."""
@@ -82,12 +92,12 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     spending = ProfileBudget(options, len(data))
     message = parsed(pprof_pb2.ProfileTables, data, WHERE, spending)
     profile = _Tables(message, spending)
-    modules = MappedModules(resolver, options.limits, profile.mapping)
+    origins = AddressOrigins(resolver, options.limits, profile.origin)
     batch = AddressBatch()
     pending = []
     for location in message.location:
         if not location.line:
-            target = modules.target(profile.mapping_of(location), location.address)
+            target = origins.target(profile.mapping_of(location), location.address)
             pending.append((location, batch.add(target, location.address)))
     answers = batch.ask(resolver, options.progress)
     tally = Tally(already=len(message.location) - len(pending))
@@ -96,13 +106,13 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
         answer = answers[handle]
         tally.count(answer.reason, resolved=bool(answer.frames))
         if answer.frames:
-            add_lines(location, answer.frames, functions)
+            _add_lines(location, answer.frames, functions)
             location.is_folded = location.is_folded or answer.folded
             spending.written(location.ByteSize())
             number = profile.mapping_of(location)
             if number is not None:
-                set_flags(message.mapping[number], answer.frames)
-    report = tally.report(NAME, "locations", tuple(modules.notes))
+                _set_flags(message.mapping[number], answer.frames)
+    report = tally.report(NAME, "locations", tuple(origins.notes))
     return Symbolized(message.SerializeToString() if tally.resolved else data, report)
 
 
@@ -112,10 +122,10 @@ def _functions(profile: _Tables) -> FunctionTable:
         if one.id:
             known.setdefault((one.name, one.system_name, one.filename, one.start_line), one.id)
     ids = (one.id for one in profile.message.function if one.id < GREATEST_FUNCTION_ID)
-    return new_functions(profile.message, profile.strings, known, 1 + max(ids, default=0))
+    return _new_functions(profile.message, profile.strings, known, 1 + max(ids, default=0))
 
 
-def new_functions(
+def _new_functions(
     message: pprof_pb2.Profile | pprof_pb2.ProfileTables,
     strings: StringTable,
     known: dict[FunctionKey, int],
@@ -133,13 +143,13 @@ def new_functions(
     return FunctionTable(known, strings, add)
 
 
-def add_lines(location: pprof_pb2.Location, frames: Iterable[Frame], functions: FunctionTable) -> None:
+def _add_lines(location: pprof_pb2.Location, frames: Iterable[Frame], functions: FunctionTable) -> None:
     """Add the lines of a location: leaf first, as frames are."""
     for frame in frames:
         location.line.add(function_id=functions.number(frame), line=frame.line, column=frame.column)
 
 
-def set_flags(mapping: pprof_pb2.Mapping, frames: Iterable[Frame]) -> None:
+def _set_flags(mapping: pprof_pb2.Mapping, frames: Iterable[Frame]) -> None:
     """Set the flags of a mapping as pprof's own symbolizer does: for what any location of the mapping has."""
     mapping.has_inline_frames = True
     for frame in frames:
@@ -200,3 +210,57 @@ def _sample(sample: pprof_pb2.Sample, numbers: dict[int, int], columns: int, str
         return Sample(tuple(numbers[one] for one in sample.location_id), values, labels=labels)
     except KeyError as error:
         raise Malformed(f"a sample names location {error}, which is not there", where=WHERE) from error
+
+
+TIMESTAMP = "timestamp"
+"""The label that holds the time of a sample, in nanoseconds: pprof has no field for it."""
+
+
+def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
+    """Everything: all value types, labels, modules as mappings with their build ids, addresses as they are."""
+    message = pprof_pb2.Profile(string_table=[b""], time_nanos=profile.start or 0)
+    strings = StringTable(message.string_table, WHERE, of_bytes=True)
+    for kind in profile.value_types:
+        message.sample_type.add(type=strings.number(kind.name), unit=strings.number(kind.unit))
+    if profile.value_types:
+        message.default_sample_type = strings.number(profile.value_types[profile.default].name)
+    for sample in profile.samples:
+        _add_sample(message, strings, sample, profile)
+        spending.written(message.sample[-1].ByteSize())
+    for number, module in enumerate(profile.modules, 1):
+        message.mapping.add(
+            id=number,
+            memory_start=module.start,
+            memory_limit=min(module.limit, ADDRESSES - 1),
+            file_offset=module.offset,
+            filename=strings.number(module.name),
+            build_id=strings.number(module.build_id),
+        )
+    functions = _new_functions(message, strings, {}, 1)
+    for number, address in enumerate(profile.addresses, 1):
+        location = message.location.add(id=number, address=address.address or 0)
+        if address.module is not None:
+            location.mapping_id = address.module + 1
+        if address.module is not None and address.frames:
+            _set_flags(message.mapping[address.module], address.frames)
+        is_named = address.frames or address.module is not None
+        _add_lines(location, address.frames if is_named else shown_frames(address), functions)
+        spending.written(location.ByteSize())
+    tasks = ("processes and threads are labels",) if any(one.process or one.thread for one in profile.tasks) else ()
+    return Exported(message.SerializeToString(), (*rounding_notes(profile), *tasks))
+
+
+def _add_sample(message: pprof_pb2.Profile, strings: StringTable, sample: Sample, profile: SampledProfile) -> None:
+    added = message.sample.add(
+        location_id=[number + 1 for number in sample.stack], value=[whole(value) for value in sample.values]
+    )
+    task = profile.tasks[sample.task]
+    named = {"process": task.process, "thread": task.thread}
+    for key, value in (*sample.labels, *((key, value) for key, value in named.items() if value)):
+        if isinstance(value, str):
+            added.label.add(key=strings.number(key), str=strings.number(value))
+        else:
+            added.label.add(key=strings.number(key), num=whole(value))
+    if sample.time is not None:
+        unit = strings.number("nanoseconds")
+        added.label.add(key=strings.number(TIMESTAMP), num=whole(sample.time), num_unit=unit)

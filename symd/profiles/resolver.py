@@ -214,14 +214,14 @@ class Resolver:
                 return found[0]
         return self._by_file_name(names, build_id)
 
-    def not_given(self, *names: str, build_id: str = "", otherwise: str = "") -> str:
-        """Why ``identified`` knows no module, as a sentence; ``otherwise`` is what has neither build ID nor name."""
+    def not_given(self, *names: str, build_id: str = "") -> str:
+        """Why ``identified`` knows no module, as a sentence."""
         if others := self.other_builds(names, build_id):
             given = f"-m {others[0].wanted}={shlex.quote(others[0].file)}"
             return f"{'; '.join(map(str, others))} ({given} takes it all the same)"
         named = [*filter(None, (build_id, *names))]
         file = next((each for each in map(module_file_name, names) if is_code_file(each)), "")
-        return f"no module was given for {' or '.join(named) or otherwise}{f'; write -m {shlex.quote(file)}=FILE' if file else ''}"
+        return f"no module was given for {' or '.join(named)}{f'; write -m {shlex.quote(file)}=FILE' if file else ''}"
 
     def other_builds(self, names: Iterable[str], build_id: str) -> list[OtherBuild]:
         """The modules that have one of these names, and a build ID that is not ``build_id``."""
@@ -423,18 +423,6 @@ def _with_ambiguous(locations: Locations) -> Locations:
 def crc_names(crc: int) -> list[str]:
     """What users may call a cubin by its CRC."""
     return [str(crc), f"{crc:#x}", f"{crc:#018x}"]
-
-
-def section_target(resolver: Resolver, identities: Sequence[str], section: str) -> LookupTarget | Reason:
-    """A section of the module that is called so; where there is none, of the only module without an identity that has
-    the section. UNKNOWN_MODULE and AMBIGUOUS as ``identified`` answers them."""
-    found = resolver.identified(*identities)
-    if isinstance(found, IdentifiedModule):
-        return LookupTarget(found.digest, section=section, path=found.path)
-    if found is not Reason.UNKNOWN_MODULE:
-        return found
-    target = resolver.section(section)
-    return Reason.UNKNOWN_MODULE if target is Reason.UNKNOWN_KERNEL else target
 
 
 def _as_build_id(text: str) -> str:

@@ -20,7 +20,7 @@ from symd.formats.containers.file_part import parse_uri
 from symd.model.answers import Frame, Reason
 from symd.model.json.answers import frame_json, frames_text
 from symd.profiles import json_text
-from symd.profiles.addresses import AddressBatch
+from symd.profiles.addresses import AddressBatch, PlacedMapping
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 from symd.profiles.samples import (
@@ -151,7 +151,7 @@ class _CodeObjectTargets:
         self.notes: list[str] = []
         self._process = process
         self._resolver = resolver
-        self._targets: dict[int, tuple[LookupTarget | Reason, int]] = {}
+        self._targets: dict[int, PlacedMapping | Reason] = {}
 
     def handle(self, sample: Any) -> int:
         """The handle of a sample's address; MALFORMED where the sample has none, or nothing can be added to its
@@ -162,11 +162,10 @@ class _CodeObjectTargets:
             return self.batch.add(Reason.MALFORMED)
         if owner not in self._targets:
             self._targets[owner] = self._target(owner)
-        target, bias = self._targets[owner]
-        return self.batch.add(target, bias + offset)
+        return self.batch.add(self._targets[owner], offset)
 
-    def _target(self, owner: int) -> tuple[LookupTarget | Reason, int]:
-        """(target, what to add to offsets) of a code object."""
+    def _target(self, owner: int) -> PlacedMapping | Reason:
+        """Where a code object is loaded."""
         item = self._process.objects.get(owner, {})
         base, delta, uri = _integer(item.get("load_base")), _integer(item.get("load_delta")), item.get("uri")
         uri = uri if isinstance(uri, str) else ""
@@ -174,11 +173,11 @@ class _CodeObjectTargets:
         if found is Reason.UNKNOWN_MODULE:
             found = self._at_uri(owner, uri) or found
         if isinstance(found, Reason):
-            return found, 0
+            return found
         if base is None or delta is None:
             self.notes.append(f"code object {owner} has no load_base and load_delta: its samples cannot be placed")
-            return Reason.MALFORMED, 0
-        return LookupTarget(found.digest, path=found.path), base - delta
+            return Reason.MALFORMED
+        return PlacedMapping(LookupTarget(found.digest, path=found.path), base - delta)
 
     def _at_uri(self, owner: int, uri: str) -> IdentifiedModule | None:
         try:

@@ -17,10 +17,9 @@ from typing import cast
 
 import pytest
 
-from symd.capture import memory_search, program_files
+from symd.capture import attach, program_files
 from symd.capture import process as process_room
-from symd.capture.attach import AttachEvent, Attachment
-from symd.capture.memory_search import MemorySearch, SearchCounts, extent, may_begin
+from symd.capture.attach import AttachEvent, Attachment, MemorySearch, SearchCounts, extent, may_begin
 from symd.capture.process import MemoryMapping, RunningProcess
 from symd.capture.records import parse_record
 from symd.config import Limits
@@ -150,7 +149,7 @@ class Ticking:
 
 
 def search(process: Ticking, limits: Limits, monkeypatch: pytest.MonkeyPatch) -> SearchCounts:
-    monkeypatch.setattr(memory_search, "time", process)
+    monkeypatch.setattr(attach, "time", process)
     mapping = MemoryMapping(0, 1 << 30, True, 0, "0:0", 0, "", False, False, 1 << 30)
     found = MemorySearch(cast("RunningProcess", process), [mapping], limits)
     assert list(found) == []
@@ -159,10 +158,10 @@ def search(process: Ticking, limits: Limits, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_search_ends_in_the_middle_of_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
     bare = b"\0" * 4096
-    monkeypatch.setattr(memory_search, "ATTACH_SECONDS", 3.5)
+    monkeypatch.setattr(attach, "ATTACH_SECONDS", 3.5)
     counts = search(Ticking(bare, 64 << 20), Limits(), monkeypatch)
     assert (counts.searched, counts.unsearched, counts.limits) == (16 << 20, 48 << 20, {"attach_seconds"})
-    monkeypatch.setattr(memory_search, "ATTACH_SECONDS", 60.0)
+    monkeypatch.setattr(attach, "ATTACH_SECONDS", 60.0)
     counts = search(Ticking(bare, 64 << 20), Limits(attach_bytes=10 << 20), monkeypatch)
     assert (counts.searched, counts.unsearched, counts.limits) == (8 << 20, 56 << 20, {"attach_bytes"})
 
@@ -171,7 +170,7 @@ def test_a_search_ends_in_the_middle_of_a_beginning_that_claims_much(monkeypatch
     """A header of 99,999 kernels; there is one at each page."""
     header = igc_debug.MAGIC.ljust(24, b"\0") + (99_999).to_bytes(4, "little")
     process = Ticking(header.ljust(4096, b"\0"), 8 << 20)
-    monkeypatch.setattr(memory_search, "ATTACH_SECONDS", 50)
+    monkeypatch.setattr(attach, "ATTACH_SECONDS", 50)
     counts = search(process, Limits(), monkeypatch)
     assert process.reads <= 52
     assert counts.limits == {"attach_seconds"}

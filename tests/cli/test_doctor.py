@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.drivers import DriverReport, discover
+from symd.capture.drivers import DriverReport, survey
 from symd.cli.doctor import TOOLS
 from tests.cli.conftest import Run
 
@@ -132,8 +132,8 @@ def test_where_only_hardware_is_missing_nothing_is_to_be_installed(monkeypatch: 
         problem = "" if product else "no device"
         return DriverReport(api.name, product, "Driver 1.3.24595", problem=problem, hint="apt-get install it")
 
-    monkeypatch.setattr("symd.capture.drivers.discover._report", report)
-    hardware = [each for each in discover.survey() if each.simulate is None]
+    monkeypatch.setattr("symd.capture.drivers.runner._report", report)
+    hardware = [each for each in survey() if each.simulate is None]
     assert [("apt-get" in each.hint, "--simulate" in each.hint) for each in hardware] == [(False, True)] * 2
 
 

@@ -25,8 +25,11 @@ ANSWERS = (
     *("capture/drivers/apis.py", "capture/drivers/child.py", "store/module_log.py", "store/context_log.py"),
 )
 """Where errors come from that an answer of the daemon may be."""
-ELSEWHERE = ("symd attach PROCESS --out FOLDER takes it", "symd token NAME --access ")
-"""Texts that no client gets: of the start of a daemon, and of files that a user of the command line names."""
+ELSEWHERE = (
+    *("symd attach PROCESS --out FOLDER takes it", "symd token NAME --access "),
+    "the driver is installed and works without hardware",
+)
+"""Texts that no client gets: of the start of a daemon, of files that a user of the command line names, and of ``symd doctor``."""
 COMMAND = re.compile(
     r"\bsymd (?:[a-z]+ )+(?:FILE|DIR|NAME|PROCESS|-)|`symd |\(symd |\bsymd \w+ (?:lists|says|takes) |--limit "
 )

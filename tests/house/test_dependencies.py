@@ -22,7 +22,7 @@ EXTRAS = {
     "data": {
         "model/data_frames.py",
         "batch.py",
-        *(f"profiles/sample_tables/{name}.py" for name in ("arrow_places", "tables", "parquet_files")),
+        *(f"profiles/sample_tables/{name}.py" for name in ("tables", "parquet_files")),
     },
     "shared": {"store/shared/postgresql.py", "store/shared/s3_storage.py"},
 }

@@ -17,7 +17,7 @@ from typing import NoReturn
 import pytest
 
 from symd.capture.drivers import PRODUCTS, Confinement, grab, survey
-from symd.capture.drivers.discover import DriverReport
+from symd.capture.drivers.runner import DriverReport
 from symd.config import Limits
 from symd.model.grabs import Grabbed, GrabRequest
 from tests.tools import require

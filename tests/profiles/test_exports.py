@@ -21,8 +21,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, LimitExceeded, SymdError, Unsupported
 from symd.model.answers import Frame
-from symd.profiles import Options, exports
-from symd.profiles.exports import EXPORTS
+from symd.profiles import EXPORTS, Options
 from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType
 from symd.store import Store
@@ -238,7 +237,7 @@ def test_what_is_written_is_bounded(resolver, sample, to):
     limits = Limits(profile_size=least + len(many) + 5_000_000)
     assert profiles.convert(many, resolver, to, Options(limits)).report.resolved > 20000
     with pytest.raises(LimitExceeded):
-        exports.export(wide_profile(), to, ProfileBudget(Options(Limits(profile_size=10000)), 0))
+        profiles.export(wide_profile(), to, ProfileBudget(Options(Limits(profile_size=10000)), 0))
 
 
 def wide_profile():
@@ -303,7 +302,7 @@ def test_generated_profiles_come_out_whole(to, profile):
             for item in reversed(profile.addresses[at].frames)
         ]
         expected[tuple(stack)] += one.values[0]
-    written = exports.export(profile, to, ProfileBudget(Options(), 0))
+    written = profiles.export(profile, to, ProfileBudget(Options(), 0))
     found = READ[to](written.data)
     assert sum(found.values()) == sum(expected.values())
     assert found == expected
@@ -313,15 +312,15 @@ def test_two_threads_are_two_series():
     base = wide_profile()
     base.tasks = [Task(7, 8, "render"), Task(7, 9)]
     base.samples = [Sample((0,), (3,), 10, 0), Sample((1,), (4,), 5, 1), Sample((1,), (5,), 7, 1)]
-    scope = json.loads(exports.export(base, "speedscope", ProfileBudget(Options(), 0)).data)
+    scope = json.loads(profiles.export(base, "speedscope", ProfileBudget(Options(), 0)).data)
     assert [(one["name"], one["endValue"]) for one in scope["profiles"]] == [
         ("samples [count], render", 3), ("samples [count], process 7 thread 9", 9),
     ]  # fmt: skip
-    firefox = json.loads(exports.export(base, "firefox", ProfileBudget(Options(), 0)).data)
+    firefox = json.loads(profiles.export(base, "firefox", ProfileBudget(Options(), 0)).data)
     assert [(one["pid"], one["tid"], one["samples"]["time"]) for one in firefox["threads"]] == [
         ("7", 8, [5e-6]), ("7", 9, [0, 2e-6]),
     ]  # fmt: skip
-    trace = packets(exports.export(base, "perfetto", ProfileBudget(Options(), 0)).data)
+    trace = packets(profiles.export(base, "perfetto", ProfileBudget(Options(), 0)).data)
     assert [(one.stack_sample.task_context.tid, one.timestamp) for one in trace.packet if one.HasField("stack_sample")] == [
         (8, 10), (9, 5), (9, 7),
     ]  # fmt: skip
@@ -331,22 +330,22 @@ def test_times_are_weights_in_the_units_that_viewers_know():
     base = wide_profile()
     base.value_types = (ValueType("gpu", "nanoseconds"),)
     base.samples = [Sample((0,), (2_500_000,)), Sample((1,), (500_000,))]
-    firefox = json.loads(exports.export(base, "firefox", ProfileBudget(Options(), 0)).data)["threads"][0]["samples"]
+    firefox = json.loads(profiles.export(base, "firefox", ProfileBudget(Options(), 0)).data)["threads"][0]["samples"]
     assert (firefox["weightType"], firefox["weight"]) == ("tracing-ms", [2.5, 0.5])
     assert (
-        json.loads(exports.export(base, "speedscope", ProfileBudget(Options(), 0)).data)["profiles"][0]["unit"]
+        json.loads(profiles.export(base, "speedscope", ProfileBudget(Options(), 0)).data)["profiles"][0]["unit"]
         == "nanoseconds"
     )
-    trace = packets(exports.export(base, "perfetto", ProfileBudget(Options(), 0)).data)
+    trace = packets(profiles.export(base, "perfetto", ProfileBudget(Options(), 0)).data)
     assert trace.packet[0].trace_packet_defaults.stack_sample_defaults.primary_descriptor.unit == 1
 
 
 def test_fractions_are_rounded_where_a_format_has_none_and_told():
     base = wide_profile()
     base.samples = [Sample((0,), (2.5,)), Sample((1,), (1.25,))]
-    assert of_speedscope(exports.export(base, "speedscope", ProfileBudget(Options(), 0)).data).total() == 3.75
-    assert of_folded(exports.export(base, "folded", ProfileBudget(Options(), 0)).data).total() == 3.75
-    whole = exports.export(base, "pprof", ProfileBudget(Options(), 0))
+    assert of_speedscope(profiles.export(base, "speedscope", ProfileBudget(Options(), 0)).data).total() == 3.75
+    assert of_folded(profiles.export(base, "folded", ProfileBudget(Options(), 0)).data).total() == 3.75
+    whole = profiles.export(base, "pprof", ProfileBudget(Options(), 0))
     assert "rounded" in " ".join(whole.notes)
     assert of_pprof(whole.data).total() == 3
 

@@ -16,7 +16,7 @@ from symd import profiles
 from symd.errors import Malformed
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
-from symd.profiles import NamedModule, Resolver, exports, pprof
+from symd.profiles import NamedModule, Resolver, export, pprof
 from symd.profiles.profile_format import Options, ProfileBudget
 from tests.profiles.conftest import named_module
 from tests.profiles.messages import Profile, frames_of
@@ -357,5 +357,5 @@ def test_names_of_files_need_not_be_utf_8() -> None:
     spending = ProfileBudget(Options(), len(data))
     found = pprof.read_samples(data, spending)
     assert found.modules[0].name == "caf\udce9.so"
-    written = Profile.FromString(exports.export(found, "pprof", spending).data)
+    written = Profile.FromString(export(found, "pprof", spending).data)
     assert written.string_table[written.mapping[0].filename] == b"caf\\udce9.so"

@@ -2,6 +2,12 @@
 
 It is started without site-packages and without the packages' own initialization, so that nothing but the driver is
 loaded. What the driver prints goes elsewhere and cannot spoil the answer.
+
+A driver compiles what a client sent, with flags that a client sent, and compilers read files: without confinement,
+those of the daemon's user. Confined, the process has an environment of its own, its private folder to write in, the
+driver's libraries, the Python that runs it and what the kernel tells about devices to read, the device files, and
+nothing else: no other file, no other process, no program to start, no socket. What it may use of memory and time is
+then bounded by the limits of one process.
 """
 
 from __future__ import annotations
@@ -9,16 +15,18 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from symd.capture.drivers import simulate
 from symd.capture.drivers.apis import Announce, Driver, DriverDevice, bounded, read_input, read_request
-from symd.capture.drivers.confinement import confine
 from symd.capture.drivers.level_zero import LevelZero
 from symd.capture.drivers.opencl import OpenCL, naming_source
 from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, described
+from symd.system.process import confinement
+from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, LandlockAccess
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, die_with, write_frame
 
 _SIGXFSZ: Final = 25
@@ -58,15 +66,51 @@ def main(descriptor: int) -> None:
     os._exit(0)  # the driver's own exit handlers are of no use any more, and may crash
 
 
+_PATH_VARIABLES: Final = ("LD_LIBRARY_PATH", "OCL_ICD_FILENAMES", "OCL_ICD_VENDORS", "ZE_ENABLE_ALT_DRIVERS")
+"""Variables that name files or folders of drivers, separated by ":" or ","."""
+_DRIVER_FOLDERS: Final = ("/opt/intel", "/opt/rocm")
+_SETTINGS: Final = ("/etc/OpenCL", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/locale", "/usr/share/zoneinfo")
+_SYSTEM: Final = (
+    "/proc/self",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/sys/bus",
+    "/sys/class",
+    "/sys/dev",
+    "/sys/devices",
+    "/sys/module",
+)
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/dri")
+
+
 def _confine(root: str | None) -> None:
-    """Raises FailedPrecondition where it does not work: then no driver is loaded."""
+    """Confine this process, which is in its private folder, to itself and to the driver in the folder ``root``. Raises
+    FailedPrecondition where it does not work: then no driver is loaded."""
     try:
-        confine(root)
+        confinement.confine(_allowed(root), threads=True)
     except OSError as error:
         raise FailedPrecondition(
             f"the driver's process cannot be confined: {error}",
             hint="a daemon that is started with grab-unconfined runs drivers without",
         ) from error
+
+
+def _allowed(root: str | None) -> Iterator[tuple[str, LandlockAccess]]:
+    yield ".", WRITE
+    python, package = Path(os.__file__).parent, Path(__file__).resolve().parents[2]
+    roots = (str(Path(root).resolve()),) if root is not None else ()
+    for path in (str(python), str(package), *roots, *LIBRARIES, *_DRIVER_FOLDERS, *_SETTINGS, *_SYSTEM, *_operators()):
+        yield path, READ
+    for path in _DEVICES:
+        yield path, USE_DEVICE
+
+
+def _operators() -> Iterator[str]:
+    """The absolute paths in the variables that say where drivers are."""
+    for name in _PATH_VARIABLES:
+        for path in os.environ.get(name, "").replace(",", ":").split(":"):
+            if path.startswith("/"):
+                yield path
 
 
 def _answer(request: Mapping[str, Any], announce: Announce) -> Answer:

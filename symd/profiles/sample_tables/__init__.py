@@ -1,8 +1,8 @@
 """Tables of samples as profilers keep them (Apache Arrow, Parquet): a place a row in, frames or hot lines out.
 
 Here are the places that the rows name, as columns. ``answering`` finds for each row an entry of the
-``location_registry``, which has each distinct location once; ``arrow_places`` and ``tables`` are the way from and to
-tables of Arrow, ``sample_files`` and ``parquet_files`` from file to file."""
+``location_registry``, which has each distinct location once; ``tables`` is the way from and to tables of Arrow,
+``sample_files`` and ``parquet_files`` from file to file."""
 
 from __future__ import annotations
 

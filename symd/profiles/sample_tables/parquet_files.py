@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from symd.errors import InvalidInput, Malformed
-from symd.profiles.sample_tables import arrow_places
 from symd.profiles.sample_tables.sample_files import SampleForm, TableNames, check_beginning
-from symd.profiles.sample_tables.tables import SampleTables
+from symd.profiles.sample_tables.tables import SampleTables, check_types, columns_read, text_columns
 
 ROWS_AT_A_TIME = 1 << 19
 BYTES_AT_A_TIME = 1 << 26
@@ -41,9 +40,9 @@ class SampleFile:
             check_beginning(path)
             self.schema = pq.read_schema(path)
             """Its columns, with the types that were written."""
-        arrow_places.check_types(self.schema, names.columns)
-        coded = arrow_places.text_columns(self.schema, names.columns)
-        self._read = arrow_places.columns_read(self.schema, names.columns)
+        check_types(self.schema, names.columns)
+        coded = text_columns(self.schema, names.columns)
+        self._read = columns_read(self.schema, names.columns)
         with self._reading("the beginning or the end"):
             self._file = pq.ParquetFile(path, read_dictionary=coded, pre_buffer=False, buffer_size=_READ_AT_A_TIME)
         self.rows: int = self._file.metadata.num_rows

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from symd import errors
-from symd.capture.drivers import Confinement, confinement, grab, runner
+from symd.capture.drivers import Confinement, grab, runner
 from symd.config import Limits
 from symd.model.grabs import GrabRequest
 from symd.system.process import confinement as process_confinement
@@ -274,10 +274,10 @@ def test_a_kernel_that_cannot_confine_runs_no_driver(
 
 def test_the_strongest_is_what_the_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_confinement, "version", lambda: 0)
-    assert confinement.strongest() is Confinement.ENVIRONMENT
+    assert runner.strongest() is Confinement.ENVIRONMENT
     monkeypatch.setattr(process_confinement, "version", lambda: 1)
     monkeypatch.setattr(seccomp, "available", lambda: True)
-    assert confinement.strongest() is Confinement.FULL
+    assert runner.strongest() is Confinement.FULL
 
 
 @needs_landlock

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.drivers.discover import cuda_report
+from symd.capture.drivers.runner import cuda_report
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Files that another user's program names."""
+"""Running processes, and the files that those of other users name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.others_files import opened_for
+from symd.capture.process import opened_for
 from tests.open_files import open_files
 
 
