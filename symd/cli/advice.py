@@ -13,10 +13,12 @@ from typing import Final
 import click
 
 from symd.cli.call_files import (
+    behind,
     call_text,
     file_kind,
     files_among,
     needs_module,
+    parted,
     profile_among,
     standard_input_file,
     typed_words,
@@ -26,7 +28,7 @@ from symd.cli.call_files import (
 )
 from symd.cli.options import first_example
 from symd.cli.other_tools import NOTHING, Advice, instead_of_option, instead_of_value
-from symd.cli.verbs import BELOW
+from symd.cli.verbs import BELOW, keys_of
 from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.model.addresses import is_place
@@ -142,10 +144,10 @@ def _instead(error: Exception) -> Sequence[str]:
 
 def _respelled(error: click.UsageError, context: click.Context) -> Sequence[str]:
     """The words of the call with the one option that a wrong one is like; () where there is none, or several."""
-    near = _near(error.option_name, error.possibilities or ()) if isinstance(error, click.NoSuchOption) else ()
-    if not isinstance(error, click.NoSuchOption) or len(near) != 1:
+    if not isinstance(error, click.NoSuchOption):
         return ()
-    return with_word(typed_words(context), error.option_name, near[0])
+    near = _near(error.option_name, error.possibilities or ())
+    return with_word(typed_words(context), error.option_name, near[0]) if len(near) == 1 else ()
 
 
 def _of_letter(error: click.NoSuchOption, context: click.Context) -> Sequence[str]:
@@ -182,8 +184,8 @@ def _word_with(option: str, words: Sequence[str]) -> str:
 
 def _has_value(typed: str, words: Sequence[str]) -> bool:
     """Whether what follows an option, which no table has, can only be its value."""
-    behind = "".join(words[words.index(typed) + 1 :][:1]) if typed in words else ""
-    return bool(behind) and not ("=" in typed or behind.startswith("-") or files_among([behind]) or is_place(behind))
+    value = behind(words, typed)
+    return bool(value) and not ("=" in typed or value.startswith("-") or files_among([value]) or is_place(value))
 
 
 def _as_json(option: str, context: click.Context) -> Sequence[str]:
@@ -192,7 +194,7 @@ def _as_json(option: str, context: click.Context) -> Sequence[str]:
     if typed not in words or not any("--json" in each.opts for each in context.command.params):
         return ()
     at, is_apart = words.index(typed), "=" not in typed
-    value = "".join(words[at + 1 : at + 2]) if is_apart else typed.partition("=")[2]
+    value = behind(words, typed) if is_apart else typed.partition("=")[2]
     return [*words[:at], "--json", *words[at + 1 + is_apart :]] if value.lower() == "json" else ()
 
 
@@ -253,7 +255,7 @@ def with_call(error: SymdError, words: Sequence[str]) -> str:
 
 def _with_value(hint: str, option: str, value: str, words: Sequence[str]) -> str:
     """A hint that ends with an option and its value, with the whole call in their place where it has that option."""
-    parts = [part for word in words for part in (word.split("=", 1) if word.startswith(f"{option}=") else [word])]
+    parts = parted(words, f"{option}=")
     if option not in parts[:-1]:
         return hint
     at = parts.index(option) + 1
@@ -266,10 +268,7 @@ def _near(option: str, others: Sequence[str]) -> list[str]:
     return [each for each in others if alike(each.lstrip("-"), [bare], least=_ALIKE)]
 
 
-_MISSING: Final = {
-    "info": Advice("symd doctor shows what is installed here, and symd info FILE shows what is in a file")
-}
-"""What is said of a verb without its FILE, where an example would not do."""
+_WITHOUT_FILES: Final = "symd doctor shows what is installed here, and symd info FILE shows what is in a file"
 
 
 def _advice(error: click.UsageError, said: str, context: click.Context) -> Advice:
@@ -285,16 +284,16 @@ def _advice(error: click.UsageError, said: str, context: click.Context) -> Advic
     if isinstance(error, click.BadParameter) and error.param is not None and not said.startswith("Missing "):
         return instead_of_value(verb, error.param.opts, error.message, typed)
     if said.startswith("Missing "):
-        shown = "" if verb == "info" else _example(context)
-        return Advice(f"write, for example: {shown}") if shown else _MISSING.get(verb, NOTHING)
+        shown = _example(context)
+        return Advice(_WITHOUT_FILES if verb == "info" else f"write, for example: {shown}" if shown else "")
     return _misplaced(error.message, verb, context)
 
 
 def _with_rule_for_source(typed: Sequence[str]) -> Advice:
     """The call with the --map by which a source file is found that is given as the folder of sources."""
-    words = [part for word in typed for part in (word.split("=", 1) if word.startswith("--source-root=") else [word])]
+    words = parted(typed, "--source-root=")
     at = words.index("--source-root") if "--source-root" in words else len(words)
-    given = "".join(words[at + 1 : at + 2])
+    given = behind(words, "--source-root")
     module = next((each for each in files_among(typed) if file_kind(each) == "module"), "")
     if not module or not os.path.isfile(given):  # noqa: PTH113 - pathlib is slow to load
         return NOTHING
@@ -321,41 +320,35 @@ def _of_verb(verb: str, said: str, typed: Sequence[str]) -> Advice:
     if verb == "symbolize" and said.startswith("Missing argument 'FILE'") and (log := standard_input_file()):
         return Advice("if it is a log, write", ["annotate", "-m", "FILE", log])
     if group := re.fullmatch(r"No such command '(.+)'", said):
-        meant = _VERBS_OF_STORES.get(group[1])
-        return Advice("write", meant.split()) if meant else NOTHING
+        return next((Advice("write", meant.split()) for meant in keys_of(_OF_STORES, group[1])), NOTHING)
     return NOTHING
 
 
 def _samples_on_code(typed: Sequence[str]) -> list[str]:
     """The call that shows samples on a module's code, where a profile is among the files of one that annotates a log;
     [] elsewhere."""
-    words = [part for word in typed[1:] for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    files, profile, modules = profile_among(words)
-    if not profile:
+    words = parted(typed[1:], "--")
+    found = profile_among(words)
+    if not found.profile:
         return []
-    module = next(iter(modules), "FILE")
-    name = next((each for each in words if not each.startswith("-") and each not in files), "")
-    return ["listing", *([module, name] if name else []), "--profile", profile, *([] if name else [module])]
+    name = next((each for each in words if not each.startswith("-") and each not in found.files), "")
+    return ["listing", found.module, name, "--profile", found.profile] if name else found.listing()
 
 
-_VERBS_OF_STORES: Final = {
-    **dict.fromkeys(("ls", "list", "show", "modules"), "daemon modules"),
-    **dict.fromkeys(("status", "info", "stat", "stats"), "daemon status"),
-    **dict.fromkeys(("rm", "remove", "delete", "forget"), "daemon rm MODULE"),
-    **dict.fromkeys(("verify", "fsck"), "store check"),
-    **dict.fromkeys(("prune", "clean", "clear"), "store gc"),
+_OF_STORES: Final = {
+    "daemon modules": "ls list show modules",
+    "daemon status": "status info stat stats",
+    "daemon rm MODULE": "rm remove delete forget",
+    "store check": "verify fsck",
+    "store gc": "prune clean clear",
 }
-"""Words of other stores for what symd store does, or a daemon."""
-
-
-_MAKES: Final = frozenset(("create", "new", "add", "make", "issue"))
-"""Words in front of the name of what is made."""
+"""What symd store does, or a daemon, and words of other stores for it."""
 
 
 def _run_of(typed: Sequence[str]) -> list[str]:
     """The call that captures the modules of a program which is to be sampled."""
     at = typed.index("--")
-    folder = next((typed[number + 1] for number in range(at - 1) if typed[number] in ("-o", "--out", "--output")), "")
+    folder = behind(typed[:at], "-o", "--out", "--output")
     return ["run", *(["--out", folder] if folder else []), *typed[at:]]
 
 
@@ -416,7 +409,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
         (verb in ("hot", "profile"), "modules go after -m:", with_option("-m", first, typed)),
         (verb == "record" and ":" not in text, _NO_SAMPLES[0], ["run", "--", *typed_words(context)[1:]]),
-        (verb == "token" and not _MAKES.isdisjoint(typed_words(context)), "it takes only NAME:", ["token", text]),
+        (verb == "token" and not {"create", "new", "add", "make", "issue"}.isdisjoint(typed_words(context)), "it takes only NAME:", ["token", text]),
         (verb == "core", "modules go after -m:", with_option("-m", text, typed)),
         (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", with_option("-m", first, typed)),  # noqa: PTH113 - as above
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *with_option("-o", text, typed)[1:]]),

@@ -15,7 +15,7 @@ import click
 
 from symd.api import Symbolizer
 from symd.cli.answer_lines import answer_text
-from symd.cli.call_files import LogAndModules, call_text, call_with, hottest_lines, profile_kind
+from symd.cli.call_files import FilesInAnyOrder, call_text, call_with, hottest_lines, profile_kind
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
 from symd.config import Limits
@@ -49,7 +49,7 @@ _BASE_WITHOUT_0X = re.compile(r"(.+)@([0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
 
 @click.command(
     "annotate",
-    cls=LogAndModules,
+    cls=FilesInAnyOrder,
     epilog=example(
         "symd annotate rocr-debug-agent.log\n"
         "compute-sanitizer ./program 2>&1 | symd annotate -m program\n"

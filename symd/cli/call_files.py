@@ -11,18 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from symd.errors import SymdError
 from symd.formats.containers import identify, spirv
+from symd.model.addresses import is_number
 
 if TYPE_CHECKING:
     from symd.profiles.samples import SampledProfile
 
 _HEAD = 1 << 26
 """Bytes of a file from which it is known for a profile."""
+_LOG_HEAD = 1 << 14
+"""Bytes of a text from which it is known for a log."""
+PROSE = re.compile(r"[A-Za-z]{2,} +[A-Za-z]{2,}")
+"""Two words side by side, as lines of logs have them and addresses do not."""
 _WRITES = frozenset(("-o", "--out", "--output"))
 """Options for what a call writes."""
 NAMED_IN_A_CALL = 4
@@ -59,6 +64,16 @@ def with_word(words: Sequence[str], wrong: str, right: str) -> Sequence[str]:
     if not any(found):
         return ()
     return [f"{each[1]}{right}{each[3]}" if each else word for word, each in zip(words, found, strict=True)]
+
+
+def parted(words: Sequence[str], option: str = "-") -> list[str]:
+    """The words of a call, with what an option has behind "=" as a word of its own; of options that begin so."""
+    return [part for word in words for part in (word.split("=", 1) if word.startswith(option) else [word])]
+
+
+def behind(words: Sequence[str], *options: str) -> str:
+    """The word behind the first of some options in a call; "" for none."""
+    return next((value for word, value in pairwise(words) if word in options), "")
 
 
 def with_option(option: str, value: str, words: Sequence[str]) -> list[str]:
@@ -128,6 +143,15 @@ def standard_input_file() -> str:
     return ""
 
 
+def standard_input_log() -> str:
+    """The path of the file that standard input is, where that is a log: a text of which one of the first lines has
+    several words and is no query; "" elsewhere."""
+    path = standard_input_file()
+    lines = file_head(path)[:_LOG_HEAD].decode("utf-8", "replace").splitlines() if file_kind(path) == "text" else []
+    is_log = any(PROSE.search(line) and not is_number(line.rpartition("+")[2].strip()) for line in lines)
+    return path if is_log else ""
+
+
 def calls_for(file: str, queries: Sequence[str] = ()) -> list[list[str]]:
     """The calls that are for a file by what it is, ``queries`` being typed behind it; none where that is not known."""
     _, profile, modules = profile_among([file, *queries])
@@ -146,16 +170,36 @@ def calls_for(file: str, queries: Sequence[str] = ()) -> list[list[str]]:
 
 def files_among(words: Sequence[str]) -> list[str]:
     """The words that name files, or what follows "=" in them."""
-    values = [part for word in words for part in (word.split("=", 1) if word.startswith("-") else [word])]
-    return [each for each in values if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
+    return [each for each in parted(words) if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
 
 
-def profile_among(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    """The files among some words, the profile among these ("" for none), and the others, which may be its modules."""
-    written = {behind for word, behind in pairwise(words) if word in _WRITES}
+class ProfileCall(NamedTuple):
+    """The files of a call, the profile among these ("" for none), and the others, which may be its modules."""
+
+    files: list[str]
+    profile: str
+    modules: list[str]
+
+    @property
+    def module(self) -> str:
+        """The first of the modules, or the word that stands for one."""
+        return next(iter(self.modules), "FILE")
+
+    def view(self, *more: str) -> list[str]:
+        """The call that shows the profile on a module's code in the browser."""
+        return ["view", self.module, "--profile", self.profile or "PROFILE", *more]
+
+    def listing(self, *more: str) -> list[str]:
+        """The call that lists a module's code with the profile beside it."""
+        return ["listing", *more, "--profile", self.profile or "PROFILE", self.module]
+
+
+def profile_among(words: Sequence[str]) -> ProfileCall:
+    """The files among some words, and what they are for each other."""
+    written = {value for word, value in pairwise(words) if word in _WRITES}
     files = [each for each in files_among(words) if each not in written]
     profile = next((each for each in files if profile_kind(each) is not None), "")
-    return files, profile, [each for each in files if each != profile]
+    return ProfileCall(files, profile, [each for each in files if each != profile])
 
 
 def word_for_modules(profile: str) -> str:
@@ -189,15 +233,12 @@ def _samples(profile: str) -> SampledProfile:
 
 def needs_module(words: Sequence[str]) -> bool:
     """Whether a call about a profile's hottest places names no module, and the profile has no lines of its own."""
-    if any(word.startswith(("-m", "--module", "--server", "--by=stall")) for word in words):
+    options = ("-m", "--module", "--server", "--by=stall")
+    if any(word.startswith(options) for word in words) or ("--by", "stall") in pairwise(words):
         return False
-    if ("--by", "stall") in pairwise(words):
-        return False
-    files, profile, _ = profile_among(words)
-    if not profile:
-        return True
-    if any(file_kind(each) == "module" for each in files if each != profile):
-        return False
+    _, profile, modules = profile_among(words)
+    if not profile or any(file_kind(each) == "module" for each in modules):
+        return not profile
     with suppress(SymdError):
         read = _samples(profile)
         leaves = {sample.stack[0] for sample in read.samples if sample.stack}
@@ -275,64 +316,36 @@ def with_file_first(command: click.Command, context: click.Context, words: list[
     return [str(files[0]), *(str(each) for each in typed if each is not files[0])]
 
 
-class _FilesInAnyOrder(click.Command):
-    """A verb that puts an option in front of some of the files that come without one: of the modules beside a file of
-    the kind that it is ``about``."""
-
-    option = "-m"
-    about = ""
+class FilesInAnyOrder(click.Command):
+    """A verb that takes files with their option or without: one about a profile, a core dump or a log puts -m in front
+    of the modules beside it, one about a module --profile in front of the profile to show on it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Called by click with the words behind the verb."""
         if ctx.resilient_parsing:  # a shell completes the call, as it stands
             return super().parse_args(ctx, args)
-        words = [_Word(each) for each in args]
-        moved = {id(each) for each in self._moved(self._without_option(ctx, words))}
+        words, about = [_Word(each) for each in args], _ABOUT.get(str(self.name))
+        option = "-m" if about else "--profile"
+        found, arguments = _parsed(self, ctx, words)
+        is_given = any(found.get(str(each.name)) for each in self.params if option in each.opts)
+        moved = {id(each) for each in ([] if is_given else _without_option(arguments, about))}
         return super().parse_args(
-            ctx, [str(part) for each in words for part in ((self.option, each) if id(each) in moved else (each,))]
+            ctx, [str(part) for each in words for part in ((option, each) if id(each) in moved else (each,))]
         )
 
-    def _without_option(self, context: click.Context, words: list[_Word]) -> list[_Word]:
-        """The words that are arguments; none where the call has the option, or is wrong in another way."""
-        found, arguments = _parsed(self, context, words)
-        is_given = any(found.get(str(each.name)) for each in self.params if self.option in each.opts)
-        return [] if is_given else arguments
 
-    def _moved(self, words: Sequence[_Word]) -> Sequence[_Word]:
-        """Return the arguments that the option is put in front of."""
-        kinds = _kinds(words)
-        if self.about not in kinds and "-" not in words:
-            return []
-        return [word for word, kind in zip(words, kinds, strict=True) if kind == "module"]
+_ABOUT = {"hot": "profile", "profile": "profile", "core": "core", "annotate": "text"}
+"""The verbs that are about files of one kind, beside which modules are given; others are about a module."""
 
 
-class ProfileAndModules(_FilesInAnyOrder):
-    """A verb about a profile: modules go after -m."""
-
-    about = "profile"
-
-
-class CoreAndModules(_FilesInAnyOrder):
-    """A verb about a core dump: modules go after -m."""
-
-    about = "core"
-
-
-class LogAndModules(_FilesInAnyOrder):
-    """A verb about a text: modules go after -m."""
-
-    about = "text"
-
-
-class ModuleAndProfile(_FilesInAnyOrder):
-    """A verb about a module: the profile to show on it goes after --profile."""
-
-    option = "--profile"
-
-    def _moved(self, words: Sequence[_Word]) -> Sequence[_Word]:
-        kinds = _kinds(words)
-        shown = [word for word, kind in zip(words, kinds, strict=True) if kind == "profile"]
-        return shown if len(shown) == 1 and not {"module", "core"}.isdisjoint(kinds) else []
+def _without_option(words: Sequence[_Word], about: str | None) -> Sequence[_Word]:
+    """Those of a call's arguments that are given without their option: the modules beside a file of the kind that the
+    verb is ``about``, or the one profile beside a module."""
+    kinds = _kinds(words)
+    moved = [word for word, kind in zip(words, kinds, strict=True) if kind == ("module" if about else "profile")]
+    if about:
+        return moved if about in kinds or "-" in words else []
+    return moved if len(moved) == 1 and not {"module", "core"}.isdisjoint(kinds) else []
 
 
 def _kinds(words: Sequence[str]) -> list[str]:

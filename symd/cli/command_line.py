@@ -27,6 +27,7 @@ from symd.cli.start import INTERRUPTED, end, version_text
 from symd.cli.verbs import (
     BELOW,
     OTHERS,
+    SECTIONS,
     START,
     VERBS,
     call_at_once,
@@ -35,8 +36,6 @@ from symd.cli.verbs import (
     no_option,
     no_verb,
     understood,
-    verb_sections,
-    without_verb,
 )
 from symd.engine.files import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
@@ -75,13 +74,8 @@ def _with_calls(said: str, calls: Sequence[Sequence[str]], context: click.Contex
         shown = " or ".join(call_text(each) for each in calls_for(files[0], files[1:]))
     if not shown:
         return said.removesuffix(":")
-    return (
-        f"{said} {shown}"
-        if said.endswith((":", " in"))
-        else f"{said} Write {shown}"
-        if said.endswith("?")
-        else f"{said}; write {shown}"
-    )
+    joint = "" if said.endswith((":", " in")) else " Write" if said.endswith("?") else "; write"
+    return f"{said}{joint} {shown}"
 
 
 class VerbsBelow(click.Group):
@@ -104,10 +98,9 @@ class VerbsBelow(click.Group):
                 said = f"no verb 'daemon {args[0]}'; {START}"
             raise click.UsageError(said, ctx) from error
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        summaries = dict(VERBS)
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Verbs"):
-            formatter.write_dl([(verb, summaries[verb]) for verb in self.list_commands(ctx)])
+            formatter.write_dl([*BELOW[str(self.name)].items()])
 
 
 DEFECT = 3
@@ -146,16 +139,10 @@ class Verbs(click.Group):
         try:
             return self._resolved(ctx, args)
         except click.UsageError as error:
-            if args[0] == "version":
-                raise click.UsageError("no verb 'version'; write symd --version", ctx) from error
             if (call := call_at_once(args)) and not is_refused(call, ctx):
                 ctx.find_root().obj = tuple(call)
                 return self._resolved(ctx, understood(call))
-            said, calls = no_verb(args)
-            if not calls and "?" not in said and ";" not in said:
-                file_said, file_calls = without_verb(args)
-                said, calls = (file_said, file_calls) if file_said else (said, calls)
-            raise click.UsageError(_with_calls(said, calls, ctx), ctx) from error
+            raise click.UsageError(_with_calls(*no_verb(args), ctx), ctx) from error
 
     def _resolved(self, context: click.Context, words: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(context, words)
@@ -170,9 +157,9 @@ class Verbs(click.Group):
         return load_verb(cmd_name) if cmd_name in dict(VERBS) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        for heading, verbs in verb_sections():
+        for heading, verbs in SECTIONS.items():
             with formatter.section(heading):
-                formatter.write_dl(verbs)
+                formatter.write_dl([*verbs.items()])
         formatter.write_paragraph()
         formatter.write_text(f"Also: {', '.join(OTHERS)}. Verbs under daemon and setup also work without that word.")
 

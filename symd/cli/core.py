@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from symd.api import Symbolizer
-from symd.cli.call_files import CoreAndModules
+from symd.cli.call_files import FilesInAnyOrder
 from symd.cli.options import complete_files, demangle_option, example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
@@ -197,7 +197,7 @@ def _value(value: CoreValue) -> str:
 
 @click.command(
     "core",
-    cls=CoreAndModules,
+    cls=FilesInAnyOrder,
     epilog=example("symd core core_1760000000_host_4242.nvcudmp\nsymd core --json gpucore.4242 -m kernels.co"),
 )
 @file_verb

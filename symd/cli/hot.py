@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from symd import profiles
-from symd.cli.call_files import ProfileAndModules, naming_profile
+from symd.cli.call_files import FilesInAnyOrder, naming_profile
 from symd.cli.options import (
     complete_files,
     demangle_option,
@@ -62,7 +62,7 @@ _SHOWN_REASONS = 3
 
 @click.command(
     "hot",
-    cls=ProfileAndModules,
+    cls=FilesInAnyOrder,
     epilog=example(
         "symd hot --module kernels.zebin stalls.csv\n"
         "symd hot -m kernels.zebin --by instruction stalls.csv\n"
@@ -100,7 +100,8 @@ def command(
     PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts for the
     innermost frame where it was taken; the frames that it was inlined into follow. Samples outside all modules are
     shown on a line of their own, so the shares of --top 0 add up to 100%. If a profile counts stall reasons, each
-    place's largest ones are shown with their shares. Exit code 1: PROFILE has samples, but none in a known module.
+    place's largest ones are shown with their shares. Exit code 1: PROFILE has samples, but none in a known module
+    (without -m, --by kernel also sums by the names that PROFILE gives its kernels).
     """
     data = read_input(source, limits, expand=False)
     if name is None:
@@ -136,7 +137,8 @@ def command(
     say_notes(notes)
     if files_of := _source_files(found):
         say_unused_rules(source, unused_rules(rules, files_of))
-    return NO if nothing else 0
+    has_kernels = by == "kernel" and not modules and server is None and any(row.place.kernel for row in found.rows)
+    return NO if nothing and not has_kernels else 0
 
 
 def _source_files(found: HotProfile) -> set[str]:

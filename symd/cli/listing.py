@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from symd.cli.answer_lines import place_note
-from symd.cli.call_files import ModuleAndProfile
+from symd.cli.call_files import FilesInAnyOrder
 from symd.cli.listing_text import NO_PLACE, Printer, SectionPlace, Shares, text_lines
 from symd.cli.options import (
     debug_option,
@@ -82,7 +82,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str | N
     return min(number_of(text), (1 << 64) - 1)
 
 
-class _PlacedListing(ModuleAndProfile):
+class _PlacedListing(FilesInAnyOrder):
     """A listing whose PLACE is refused where it can be no place of the module."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from symd.cli.call_files import call_about_profile, files_among, hottest_lines, profile_among, with_word
+from symd.cli.call_files import (
+    behind,
+    call_about_profile,
+    files_among,
+    hottest_lines,
+    parted,
+    profile_among,
+    with_word,
+)
 from symd.model.addresses import is_number
 
 
@@ -123,7 +131,7 @@ def _translated(verb: str, typed: Sequence[str]) -> list[str]:
 def _with_one_sum(words: Sequence[str]) -> list[str]:
     """The words of a call of symd hot with one --by: of several sums, as of ``--sort=line,stall``, the first that is
     not of stall reasons, which lines have; none where it is a value's, as of ``--sort=cycles``."""
-    parts = [part for word in words for part in (word.split("=", 1) if word.startswith("--by=") else [word])]
+    parts = parted(words, "--by=")
     values = [value for name, value in pairwise(parts) if name == "--by"]
     wanted = [by for value in values for each in value.split(",") for by, named in _BY.items() if each in named.split()]
     if len(values) < 2 and values == wanted:
@@ -134,176 +142,117 @@ def _with_one_sum(words: Sequence[str]) -> list[str]:
     return [*kept[:at], *(["--by", by] if by else []), *kept[at:]]
 
 
-_OF_ONE_FUNCTION = frozenset(
-    [
-        "-l",
-        "-list",
-        "--list",
-        "-k",
-        "--kernel",
-        "-kernel",
-        "--function",
-        "--func",
-        "--symbol",
-        "--symbols",
-        "-focus",
-        "--focus",
-        "--kernel-name",
-    ]
-)
-"""Options of a profile's reports that choose a function."""
-
-
 def _another_call(option: str, verb: str, typed: Sequence[str]) -> Advice:
     """What to write instead of an option that stands for another call."""
     if re.match(r"-[0-9]", option):
         return Advice("addresses are not negative")
-    of_verb = _OF_VERBS.get(verb)
-    return NOTHING if of_verb is None else of_verb(option, typed)
+    if verb == "symbolize" and (advice := _of_samples(option, typed)) != NOTHING:
+        return advice
+    if verb == "hot" and any(word.startswith("-http") for word in typed):  # click says its first letter
+        option = "-http"
+    found = (call for verbs, options, call in _CALLS if verb in verbs.split() and option in options.split())
+    return next((call(option, typed) for call in found), NOTHING)
 
 
-_PAGE = frozenset(("-html", "--html"))
-"""Options of reports that write a page."""
-_SOURCE = frozenset(("-S", "-source", "--source", "--annotate", "--with-source", "--show-source"))
-"""Options of a profile's reports that show source texts."""
-
-
-def _of_hot(option: str, typed: Sequence[str]) -> Advice:
-    """The page, or the listing of one function."""
-    if option in ("-http", "--http", "--port") or any(word.startswith("-http") for word in typed):
-        _, profile, modules = profile_among(typed)
-        return Advice("write", ["view", next(iter(modules), "FILE"), "--profile", profile or "PROFILE"])
-    if option in _SOURCE:
-        _, profile, modules = profile_among(typed)
-        words = ["listing", "--profile", profile or "PROFILE", next(iter(modules), "FILE")]
-        return Advice("for samples beside the source, write", words)
-    if option in _PAGE:
-        return _of_view(option, typed)
-    words = _one_function(option, typed) if option in _OF_ONE_FUNCTION else []
-    return Advice("write", words) if words else NOTHING
-
-
-def _of_view(option: str, typed: Sequence[str]) -> Advice:
+def _page(_option: str, typed: Sequence[str]) -> Advice:
     """The page as a file."""
-    if option not in _PAGE:
-        return NOTHING
-    _, profile, modules = profile_among(typed)
-    words = [part for word in typed for part in (word.split("=", 1) if word.startswith("-") else [word])]
-    page = next((word for word in words if word.endswith((".html", ".htm"))), "PAGE.html")
-    shown = ["--profile", profile] if profile else []
-    return Advice("write", ["view", next(iter(modules), "FILE"), *shown, "-o", page])
+    found = profile_among(typed)
+    page = next((word for word in parted(typed) if word.endswith((".html", ".htm"))), "PAGE.html")
+    shown = ["--profile", found.profile] if found.profile else []
+    return Advice("write", ["view", found.module, *shown, "-o", page])
 
 
-def _of_info(option: str, typed: Sequence[str]) -> Advice:
+def _one_kernel(option: str, typed: Sequence[str]) -> Advice:
     """What shows one kernel."""
-    if option not in ("--kernel", "--function", "--symbol"):
-        return NOTHING
     return Advice("write", ["names", next(iter(files_among(typed)), "FILE"), _value_of(option, typed) or "*"])
 
 
-def _of_slim(option: str, typed: Sequence[str]) -> Advice:
-    """The file for debug data, as eu-strip and objcopy name it."""
-    files = files_among(typed[1:])
-    if option == "-f":
-        value = dict(pairwise(typed))
-        file = next((each for each in files if each not in (value.get("-f"), value.get("-o"))), "IN")
-        return Advice("write", ["slim", file, value.get("-o", "OUT"), "--debug-out", value.get("-f", "OUT.debug")])
-    if option != "--only-keep-debug":
-        return NOTHING
-    out = next((each for each in typed[1:] if not each.startswith("-") and each not in files[:1]), "OUT.debug")
-    return Advice("write", ["slim", *(files[:1] or ["IN"]), "OUT", "--debug-out", out])
+def _of_eu_strip(_option: str, typed: Sequence[str]) -> Advice:
+    """The files as eu-strip names them."""
+    debug, out = behind(typed, "-f"), behind(typed, "-o")
+    file = next((each for each in files_among(typed[1:]) if each not in (debug, out)), "IN")
+    return Advice("write", ["slim", file, out or "OUT", "--debug-out", debug or "OUT.debug"])
 
 
-def _of_record(option: str, typed: Sequence[str]) -> Advice:
+def _of_objcopy(_option: str, typed: Sequence[str]) -> Advice:
+    """The file for debug data, as objcopy names it."""
+    files = files_among(typed[1:])[:1]
+    out = next((each for each in typed[1:] if not each.startswith("-") and each not in files), "OUT.debug")
+    return Advice("write", ["slim", *(files or ["IN"]), "OUT", "--debug-out", out])
+
+
+def _run(option: str, typed: Sequence[str]) -> Advice:
     """What runs a program and collects its modules."""
-    if option not in ("-o", "--out", "--output") or len(typed) < len(("record", option, "DIR", "PROGRAM")):
+    if len(typed) < len(("record", option, "DIR", "PROGRAM")):
         return NOTHING
-    rest = [*_without(option, typed[1:])]
-    return Advice(
-        "write", ["run", "--out", _value_of(option, typed) or "DIR", *([] if "--" in rest else ["--"]), *rest]
-    )
+    words = parted(typed[1:], f"{option}=")
+    at = words.index(option) if option in words else len(words)
+    rest = [*words[:at], *words[at + 2 :]]
+    program = rest if "--" in rest else ["--", *rest]
+    return Advice("write", ["run", "--out", _value_of(option, typed) or "DIR", *program])
 
 
-def _of_places(option: str, typed: Sequence[str]) -> Advice:
-    """The place in one word."""
-    if option not in ("--kernel", "-k", "--function", "--section", "-j"):
-        return NOTHING
-    return Advice(_in_the_query(option, typed))
-
-
-def _of_symbolize(option: str, typed: Sequence[str]) -> Advice:
+def _of_samples(option: str, typed: Sequence[str]) -> Advice:
     """What adds source lines to samples, where a call that asks about places names a profile or a table of samples."""
-    files, profile, modules = profile_among(typed)
-    value = dict(pairwise(typed))
-    if profile:
-        out = value.get("-o") or value.get("--output") or "OUT"
-        words = call_about_profile("profile", modules, profile, out if out not in files else "OUT")
-        return Advice("it is a profile:", words, f" writes it with source lines, {hottest_lines(modules, profile)}")
+    found, out = profile_among(typed), behind(typed, "-o", "--output")
+    if found.profile:
+        out = "OUT" if not out or out in found.files else out
+        words = call_about_profile("profile", found.modules, found.profile, out)
+        told = f" writes it with source lines, {hottest_lines(found.modules, found.profile)}"
+        return Advice("it is a profile:", words, told)
     table = next((each for each in typed if each.endswith(".parquet")), "")
     if table and option in ("-o", "--output"):
-        return Advice("samples in a Parquet file:", ["batch", "-m", "FILE", table, value.get(option, "OUT.parquet")])
-    return _of_places(option, typed)
-
-
-_OF_VERBS: Final[Mapping[str, Callable[[str, Sequence[str]], Advice]]] = {
-    "hot": _of_hot,
-    "info": _of_info,
-    "record": _of_record,
-    "slim": _of_slim,
-    "symbolize": _of_symbolize,
-    "variables": _of_places,
-    "view": _of_view,
-}
-"""Verbs of which other tools have options for what another call of symd does."""
-
-
-def _without(option: str, typed: Sequence[str]) -> Iterator[str]:
-    """The words of a call without an option and its value."""
-    rest = iter(typed)
-    for word in rest:
-        if word == option:
-            next(rest, "")
-        elif not word.startswith(f"{option}="):
-            yield word
+        return Advice("samples in a Parquet file:", ["batch", "-m", "FILE", table, out or "OUT.parquet"])
+    return NOTHING
 
 
 def _value_of(option: str, typed: Sequence[str]) -> str:
     """The value of an option in a call; "" for none, or where a file or another option follows."""
-    words = [part for word in typed for part in (word.split("=", 1) if word.startswith("-") else [word])]
-    value = "".join(words[words.index(option) + 1 :][:1]) if option in words else ""
+    value = behind(parted(typed), option)
     return "" if value.startswith("-") or files_among([value]) else value
 
 
-def _one_function(option: str, typed: Sequence[str]) -> list[str]:
-    """The call that lists a function with its samples, as ``pprof -list=FUNCTION`` does; [] where the call names
-    none."""
-    is_list = option == "-l"
-    name = _value_of("-list" if is_list else option, typed)
+def _one_function(option: str, typed: Sequence[str]) -> Advice:
+    """The call that lists a function with its samples, as ``pprof -list=FUNCTION`` does."""
+    name = _value_of("-list" if option == "-l" else option, typed)  # click says the first letter of -list
     if not name and not option.endswith("list"):
-        return []
-    words = [part for word in typed for part in (word.split("=", 1) if word.startswith("-") else [word])]
-    after = dict(pairwise(words))
-    files, profile, modules = profile_among(typed)
-    module = after.get("-m") or after.get("--module") or next(iter(modules), "FILE")
-    shown = profile or next((each for each in files if each != module), "PROFILE")
-    return ["listing", "--function", name or "NAME", "--profile", shown, module]
+        return NOTHING
+    found = profile_among(typed)
+    module = behind(parted(typed), "-m", "--module") or found.module
+    shown = found.profile or next((each for each in found.files if each != module), "PROFILE")
+    return Advice("write", ["listing", "--function", name or "NAME", "--profile", shown, module])
 
 
-def _in_the_query(option: str, typed: Sequence[str]) -> str:
+def _in_the_query(option: str, typed: Sequence[str]) -> Advice:
     """The query that says whose offset a number is, where an option says it in other tools."""
     is_section = option in ("--section", "-j")
-    words = [part for word in typed for part in (word.split("=", 1) if word.startswith(f"{option}=") else [word])]
-    value, number = "".join(words[words.index(option) + 1 :][:1]), words[-1]
+    words = parted(typed, f"{option}=")
+    value, number = behind(words, option), words[-1]
     if not value or number == value or not is_number(number):
-        value, number = ("SECTION" if is_section else "FUNCTION"), "OFFSET"
+        value, number = "SECTION" if is_section else "FUNCTION", "OFFSET"
     asked = f"({value})+{number}" if is_section else f"{value}+{number}"
-    return f"write {asked!r}" if is_section else f"write {asked}"
+    return Advice(f"write {asked!r}" if is_section else f"write {asked}")
+
+
+_CALLS: Final[tuple[tuple[str, str, Callable[[str, Sequence[str]], Advice]], ...]] = (
+    ("hot", "-http --http --port", lambda _, typed: Advice("write", profile_among(typed).view())),
+    ("hot", "-S -source --source --annotate --with-source --show-source", lambda _, typed: Advice("for samples beside the source, write", profile_among(typed).listing())),
+    ("hot view", "-html --html", _page),
+    ("hot", "-l -list --list -k --kernel -kernel --function --func --symbol --symbols -focus --focus --kernel-name", _one_function),
+    ("info", "--kernel --function --symbol", _one_kernel),
+    ("slim", "-f", _of_eu_strip),
+    ("slim", "--only-keep-debug", _of_objcopy),
+    ("record", "-o --out --output", _run),
+    ("symbolize variables", "--kernel -k --function --section -j", _in_the_query),
+)  # fmt: skip
+"""Verbs with options of other tools for what another call of symd does, and that call."""
 
 
 class _ValueOfOthers(NamedTuple):
-    """A value that an option does not take, as its error begins, the value that is meant, and what is said of it."""
+    """A value that an option does not take, as its error begins, the value or the option that is meant, and what is
+    said of it."""
 
-    verbs: str
+    verb: str
     option: str
     value: str
     meant: str
@@ -318,25 +267,20 @@ _VALUES: Final = (
     _ValueOfOthers("profile", "--to", "'(collapsed|perf)'", "folded"),
     _ValueOfOthers("profile", "--to", "'(pb|proto|pb.gz)'", "pprof"),
     _ValueOfOthers("hot", "--top", "-", "0", "-n 0 shows all: write"),
+    _ValueOfOthers("hot", "--limit", "'[0-9]+'", "-n", "-n N shows N places: write"),
+    _ValueOfOthers("grab", "--device", "'", "--simulate", "--simulate PRODUCT builds for a device that is not here: write"),
 )  # fmt: skip
-_OTHER_OPTION: Final = {
-    ("hot", "--limit"): ("'[0-9]+'", "-n", "-n N shows N places: write"),
-    ("grab", "--device"): ("'", "--simulate", "--simulate PRODUCT builds for a device that is not here: write"),
-}
-"""Options of symd's own whose values, as their errors begin, belong to another option."""
 
 
 def instead_of_value(verb: str, options: Sequence[str], message: str, typed: Sequence[str]) -> Advice:
     """What to write instead of a value that an option does not take."""
     if (words := _translated(verb, typed)) != [*typed] and _are_of_others(verb, typed):
         return Advice("write", words)
-    for option, (value, other, said) in ((each, _OTHER_OPTION.get((verb, each), ("", "", ""))) for each in options):
-        if other and re.match(value, message):
-            apart = (word.split("=", 1) if word.startswith(f"{option}=") else [word] for word in typed)
-            return Advice(said, with_word([part for each in apart for part in each], option, other))
     quoted = re.match(r"'(.*?)'", message)
     for row in _VALUES:
-        if verb in row.verbs.split() and row.option in options and re.match(row.value, message):
+        if verb == row.verb and row.option in options and re.match(row.value, message):
+            if row.meant.startswith("-"):
+                return Advice(row.said, with_word(parted(typed, f"{row.option}="), row.option, row.meant))
             wrong = quoted[1] if quoted else "-1"
             return Advice(row.said, with_word(typed, wrong, row.meant), otherwise=row.said.removesuffix(": write"))
     return NOTHING

@@ -19,7 +19,7 @@ from symd import profiles
 from symd.cli.advice import Meant
 from symd.cli.call_files import (
     NAMED_IN_A_CALL,
-    ProfileAndModules,
+    FilesInAnyOrder,
     call_with,
     file_kind,
     naming_profile,
@@ -229,7 +229,7 @@ class ProfileFiles:
         return named.cut(read_input(str(path), self._limits))
 
 
-class _ProfileToOut(ProfileAndModules):
+class _ProfileToOut(FilesInAnyOrder):
     """A verb that writes the profile to OUT, which the call must name."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

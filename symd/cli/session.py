@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Protocol
 
 from symd.cli.answer_lines import AnswerLines, elsewhere_note, may_be_elsewhere, names_nothing
-from symd.cli.call_files import standard_input_file
+from symd.cli.call_files import PROSE, standard_input_file
 from symd.cli.output import MISUSED, NO
 from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.engine.files import WHERE_CUT_OFF, gc_paused
@@ -63,7 +62,6 @@ _BYTES_AT_ONCE = 1 << 26
 """Bytes of lines and their answers that are held at a time."""
 _FIRST_DEVICE_ADDRESS = 1 << 32
 """Code objects are smaller than that, and device addresses are larger."""
-_TWO_WORDS = re.compile(r"[A-Za-z]{2,} +[A-Za-z]{2,}")
 _SHOWN_PLACES = 3
 """Places that are named where an address may be an offset in them."""
 
@@ -143,6 +141,7 @@ class Session:
         kernel is that an offset lies behind, which number may have been meant, and why debug data is not read.
         ``kernels`` is called where that is wanted; ``path`` is the code object that was asked."""
         hints = [
+            _log_hint(file) if self._is_prose else "",
             self._unread_hint(kernels),
             self._unlike_hint(file, kernels, path),
             self._decimal_hint() or self._beyond_hint(kernels, path) or self._small_hint(kernels, path),
@@ -163,7 +162,7 @@ class Session:
 
     def _unlike_hint(self, file: str, kernels: Callable[[], AskedKernels], path: str | None) -> str:
         if self._is_prose or not self.unlike:
-            return _log_hint(file) if self._is_prose else ""
+            return ""
 
         query = parse_query(self.unlike)
         spirv = kernels().spirv_with(query.kernel) if path is None and isinstance(query, ByKernel) else ""
@@ -319,7 +318,7 @@ class Session:
             if isinstance(query, BadQuery):
                 written.append(b"".join(encoded([self._lines.refusal(text, str(query) if text else "an empty line")])))
                 unreadable |= {line} if text else set()
-                self._is_prose = self._is_prose or _TWO_WORDS.search(text) is not None
+                self._is_prose = self._is_prose or PROSE.search(text) is not None
             else:
                 written.append(next(answered))
         return RenderedAnswers([written], len(written)), unreadable

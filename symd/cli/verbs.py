@@ -6,80 +6,92 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Final
 
-from symd.cli.call_files import calls_for, file_kind, files_among, is_spirv, profile_among, profile_kind
+from symd.cli.call_files import (
+    behind,
+    calls_for,
+    file_kind,
+    files_among,
+    is_spirv,
+    profile_among,
+    profile_kind,
+    standard_input_log,
+)
 from symd.model.addresses import is_number, is_place
 from symd.system.messages import alike
 
-VERBS: tuple[tuple[str, str], ...] = (
-    ("info", "Show what is inside files, at any depth of nesting."),
-    ("symbolize", "Turn addresses into source lines."),
-    ("lines", "Print the decoded line table."),
-    ("locate", "Turn a source line into addresses for breakpoints."),
-    ("variables", "Show which variables are in scope at an address, and where they live."),
-    ("names", "Find functions, kernels and source files by name."),
-    ("listing", "Show source beside instructions (disassembly)."),
-    ("view", "Show source beside instructions in the browser, or write it as a page."),
-    ("extract", "Write each code object to a file of its own."),
-    ("hot", "Show the hottest lines, instructions or kernels of a profile."),
-    ("profile", "Add source lines to a profile, or convert it for a viewer."),
-    ("batch", "Add source lines to samples in a Parquet file."),
-    ("annotate", "Add source lines to a crash log or other text."),
-    ("core", "Show every stopped warp or wave in a GPU core dump."),
-    ("run", "Run a program and capture the modules that it builds."),
-    ("attach", "Capture the modules of a process that is already running."),
-    ("collect", "Take modules from compiler caches and dump folders."),
-    ("grab", "Build a module with a real driver and take its debug data."),
-    ("check", "Check SPIR-V against the rules of the Level Zero environment."),
-    ("verify", "Compare symd's reading of the debug data with pyelftools'."),
-    ("serve", "Run the daemon: gRPC on a Unix socket, or on TCP if you ask for it."),
-    ("daemon", "Manage a daemon: status, modules, health, token, store, stop, ..."),
-    ("setup", "Set up a shell, a debugger or an assistant; copy the samples."),
-    ("doctor", "Show which drivers, devices and tools are here, and what to install."),
-    ("slim", "Strip an AMD code object, keeping its debug data in a second file."),
-    ("addr2line", "Answer in the format of binutils' addr2line."),
-    ("llvm-symbolizer", "Answer in the format of llvm-symbolizer."),
-    ("status", "Show how a daemon is doing."),
-    ("health", "Ask whether a daemon is serving."),
-    ("stop", "Stop your daemon."),
-    ("modules", "List the modules that a daemon has."),
-    ("rm", "Remove modules from a daemon."),
-    ("fetch", "Get a module, or one of its source files, from debuginfod servers."),
-    ("contexts", "List the processes that loaded modules, and what each loaded when."),
-    ("watch", "Follow what happens to modules, and where breakpoints land in them."),
-    ("record", "Tell a daemon what a debugger or profiler sees loaded, and where."),
-    ("token", "Make a token for a client that connects over TCP."),
-    ("store", "Check, repair, clean up or copy the folder of modules and indexes."),
-    ("completion", "Print a script that completes verbs, options and files in your shell."),
-    ("install-shim", "Let programs that run addr2line or llvm-symbolizer ask symd instead."),
-    ("gdb-script", "Print the path of a script that adds GPU source lines to gdb."),
-    ("lldb-script", "Print the path of a script that connects LLDB to a daemon."),
-    ("mcp", "Answer an assistant over the Model Context Protocol."),
-    ("samples", "Copy modules, sources and clients to try symd with."),
-)
-"""Verb and summary."""
-SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (
-        "Ask about a file",
-        ("info", "symbolize", "lines", "locate", "variables", "names", "listing", "view", "extract"),
-    ),
-    ("Profiles, logs, core dumps", ("hot", "profile", "batch", "annotate", "core")),
-    ("Get modules", ("run", "attach", "collect", "grab")),
-    ("Check", ("check", "verify")),
-    ("Daemon", ("serve", "daemon")),
-    ("Setup", ("setup", "doctor")),
-)
-"""Headings of the help with their verbs."""
-
-BELOW: dict[str, tuple[str, ...]] = {
-    "daemon": ("status", "health", "stop", "modules", "rm", "fetch", "contexts", "watch", "record", "token", "store"),
-    "setup": ("completion", "install-shim", "gdb-script", "lldb-script", "mcp", "samples"),
+SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Ask about a file": {
+        "info": "Show what is inside files, at any depth of nesting.",
+        "symbolize": "Turn addresses into source lines.",
+        "lines": "Print the decoded line table.",
+        "locate": "Turn a source line into addresses for breakpoints.",
+        "variables": "Show which variables are in scope at an address, and where they live.",
+        "names": "Find functions, kernels and source files by name.",
+        "listing": "Show source beside instructions (disassembly).",
+        "view": "Show source beside instructions in the browser, or write it as a page.",
+        "extract": "Write each code object to a file of its own.",
+    },
+    "Profiles, logs, core dumps": {
+        "hot": "Show the hottest lines, instructions or kernels of a profile.",
+        "profile": "Add source lines to a profile, or convert it for a viewer.",
+        "batch": "Add source lines to samples in a Parquet file.",
+        "annotate": "Add source lines to a crash log or other text.",
+        "core": "Show every stopped warp or wave in a GPU core dump.",
+    },
+    "Get modules": {
+        "run": "Run a program and capture the modules that it builds.",
+        "attach": "Capture the modules of a process that is already running.",
+        "collect": "Take modules from compiler caches and dump folders.",
+        "grab": "Build a module with a real driver and take its debug data.",
+    },
+    "Check": {
+        "check": "Check SPIR-V against the rules of the Level Zero environment.",
+        "verify": "Compare symd's reading of the debug data with pyelftools'.",
+    },
+    "Daemon": {
+        "serve": "Run the daemon: gRPC on a Unix socket, or on TCP if you ask for it.",
+        "daemon": "Manage a daemon: status, modules, health, token, store, stop, ...",
+    },
+    "Setup": {
+        "setup": "Set up a shell, a debugger or an assistant; copy the samples.",
+        "doctor": "Show which drivers, devices and tools are here, and what to install.",
+    },
+}
+"""Headings of the help with their verbs, and the summary of each."""
+OTHERS: Final = {
+    "slim": "Strip an AMD code object, keeping its debug data in a second file.",
+    "addr2line": "Answer in the format of binutils' addr2line.",
+    "llvm-symbolizer": "Answer in the format of llvm-symbolizer.",
+}
+"""Verbs that the help only names."""
+BELOW: Final[Mapping[str, Mapping[str, str]]] = {
+    "daemon": {
+        "status": "Show how a daemon is doing.",
+        "health": "Ask whether a daemon is serving.",
+        "stop": "Stop your daemon.",
+        "modules": "List the modules that a daemon has.",
+        "rm": "Remove modules from a daemon.",
+        "fetch": "Get a module, or one of its source files, from debuginfod servers.",
+        "contexts": "List the processes that loaded modules, and what each loaded when.",
+        "watch": "Follow what happens to modules, and where breakpoints land in them.",
+        "record": "Tell a daemon what a debugger or profiler sees loaded, and where.",
+        "token": "Make a token for a client that connects over TCP.",
+        "store": "Check, repair, clean up or copy the folder of modules and indexes.",
+    },
+    "setup": {
+        "completion": "Print a script that completes verbs, options and files in your shell.",
+        "install-shim": "Let programs that run addr2line or llvm-symbolizer ask symd instead.",
+        "gdb-script": "Print the path of a script that adds GPU source lines to gdb.",
+        "lldb-script": "Print the path of a script that connects LLDB to a daemon.",
+        "mcp": "Answer an assistant over the Model Context Protocol.",
+        "samples": "Copy modules, sources and clients to try symd with.",
+    },
 }
 """Verbs that the help shows below another one. They can be typed without it too."""
-OTHERS = ("slim", "addr2line", "llvm-symbolizer")
-"""Verbs that the help only names."""
+VERBS: Final = tuple(each for verbs in (*SECTIONS.values(), OTHERS, *BELOW.values()) for each in verbs.items())
+"""Each verb and its summary."""
 
 _SYNONYMS = {
     "listing": "disas disasm disassemble disassembly objdump nvdisasm",
@@ -95,11 +107,11 @@ _SYNONYMS = {
 }
 """Verb to words of other tools that do as it does."""
 SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
-_KINDS: Final[Mapping[str, Sequence[str]]] = {
-    **dict.fromkeys(("functions", "funcs"), ("--kind=kernel", "--kind=function", "--or-part")),
-    **dict.fromkeys(("sources", "source-files"), ("--kind=file", "--or-part")),
+_KINDS: Final = {
+    "--kind=kernel --kind=function --or-part": "functions funcs",
+    "--kind=file --or-part": "sources source-files",
 }
-"""Synonyms of symd names that show names of some kinds alone."""
+"""Options by which symd names shows names of some kinds alone, and its synonyms that do."""
 _TOP: Final = ("hot", "--by=function")
 """The call that top stands for, as reports of pprof and perf rank functions; unless another sum is asked for."""
 _SUMS: Final = ("--by", "-lines", "--lines")
@@ -200,48 +212,37 @@ MEANT = {
 START: Final = (
     "symd serve & starts a daemon in the background, symd daemon status shows how it is doing, symd daemon stop ends it"
 )
-_EXPLAINED = {
-    "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
-    "formats": "symd info FILE says what a file is, and symd profile --to writes pprof, folded, speedscope, perfetto and firefox",
-    **dict.fromkeys(("c++filt", "cu++filt"), "symd names -C FILE NAME shows the readable name"),
-    "examples": "symd setup samples . writes them into this folder",
-    "add": "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder",
-    "diff": "symd verify FILE compares two readings of a file, and go tool pprof -diff_base two profiles that symd profile wrote",
-    **dict.fromkeys(
-        ("man", "docs", "tutorial", "quickstart"),
-        "symd VERB --help explains a verb, docs/quickstart.md begins at the beginning, and docs/index.md lists the pages",
-    ),
-    "logs": "the daemon writes its log to standard error (docs/operations.md), and symd daemon watch follows what happens to modules",
-    "start": START,
-    "restart": "symd daemon stop ends the daemon, and symd serve starts it",
-    **dict.fromkeys(
-        ("step", "next", "stepi", "nexti", "finish", "continue", "c", "s", "n"),
-        "a debugger runs the program, and symd answers it: docs/tutorials/debugger.md",
-    ),
-    **dict.fromkeys(
-        ("vscode", "code", "editor", "dap"),
-        "symd setup samples DIR copies the extension (vscode) and the debug adapter (clients/debug_adapter.py): docs/integrations.md",
-    ),
+_EXPLAINED: Final = {
+    "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page": "report",
+    "symd info FILE says what a file is, and symd profile --to writes pprof, folded, speedscope, perfetto and firefox": "formats",
+    "symd names -C FILE NAME shows the readable name": "c++filt cu++filt",
+    "symd setup samples . writes them into this folder": "examples",
+    "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder": "add",
+    "symd verify FILE compares two readings of a file, and go tool pprof -diff_base two profiles that symd profile wrote": "diff",
+    "symd VERB --help explains a verb, docs/quickstart.md begins at the beginning, and docs/index.md lists the pages": "man docs tutorial quickstart",
+    "the daemon writes its log to standard error (docs/operations.md), and symd daemon watch follows what happens to modules": "logs",
+    "write symd --version": "version",
+    START: "start",
+    "symd daemon stop ends the daemon, and symd serve starts it": "restart",
+    "a debugger runs the program, and symd answers it: docs/tutorials/debugger.md": "step next stepi nexti finish continue c s n",
+    "symd setup samples DIR copies the extension (vscode) and the debug adapter (clients/debug_adapter.py): docs/integrations.md": "vscode code editor dap",
 }
-"""Words that mean no verb, and what to do."""
-
-
+"""What to do, and the words for it that mean no verb."""
 _GDBS_INFO: Final = {
-    **dict.fromkeys(("scope", "locals", "args", "variables", "frame"), "variables"),
-    **dict.fromkeys(("line", "symbol", "source"), "symbolize"),
-    **dict.fromkeys(("types", "address"), "names"),
-    **dict.fromkeys(("functions", "kernels"), "functions"),
-    "threads": "core",
+    "variables": "scope locals args variables frame",
+    "symbolize": "line symbol source",
+    "names": "types address",
+    "functions": "functions kernels",
+    "core": "threads",
     "sources": "sources",
-    **dict.fromkeys(("registers", "all-registers"), "info"),
+    "info": "registers all-registers",
 }
-"""What gdb's info takes for its first word, and the verb that answers it; where a line is asked about, locate does."""
+"""The verb that answers gdb's info, and the first words of that; where a line is asked about, locate does."""
 
 
-def verb_sections() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Each heading with its verbs and their summaries."""
-    summaries = dict(VERBS)
-    return [(heading, [(verb, summaries[verb]) for verb in verbs]) for heading, verbs in SECTIONS]
+def keys_of(table: Mapping[str, str], word: str) -> list[str]:
+    """What a table has a word for."""
+    return [key for key, words in table.items() if word in words.split()]
 
 
 def full_name(verb: str) -> str:
@@ -253,16 +254,16 @@ def understood(words: Sequence[str]) -> list[str]:
     """A call with the verb that its first word stands for; the words themselves where it stands for none. ``report``
     writes a page where a file for it is named."""
     typed, rest = words[0], list(words[1:])
-    if typed == "info" and rest and rest[0] in _GDBS_INFO and not os.path.lexists(rest[0]):  # pathlib is slow to load
-        has_line = any(":" in word for word in rest)
-        words = ["locate" if has_line else _GDBS_INFO[rest[0]], *(word.removeprefix("*") for word in rest[1:])]
-        typed, rest = words[0], words[1:]
+    asked = keys_of(_GDBS_INFO, rest[0]) if typed == "info" and rest and not os.path.lexists(rest[0]) else []
+    if asked:
+        typed = "locate" if any(":" in word for word in rest) else asked[0]
+        rest = [word.removeprefix("*") for word in rest[1:]]
     named = _TOOL.fullmatch(typed)
     known = {verb for verb, _ in VERBS}
     tool = named[1] if named and typed not in known else typed
     if by_option := _by_option(tool, rest):
         return by_option
-    shown = dict(pairwise(rest)).get("-i", "") if typed == "annotate" else ""
+    shown = behind(rest, "-i") if typed == "annotate" else ""
     if shown and profile_kind(shown) is not None:  # perf annotate
         at = rest.index("-i")
         return ["listing", *rest[:at], *rest[at + 2 :], "--profile", shown]
@@ -272,7 +273,7 @@ def understood(words: Sequence[str]) -> list[str]:
         return [*(_TOP[:1] if any(word.startswith(_SUMS) for word in rest) else _TOP), *rest]
     verb = SYNONYMS.get(tool, tool if tool in known else typed)
     if verb == "names" and not any(word.startswith("--kind") for word in rest):
-        rest = [*_KINDS.get(typed, ()), *rest]
+        rest = [*" ".join(keys_of(_KINDS, typed)).split(), *rest]
     if verb == "listing":
         rest = [re.sub("^--disassemble=", "--function=", word) for word in rest]
         rest = [word for word in rest if not re.fullmatch(r"/[a-z]{1,2}", word) or os.path.exists(word)]  # noqa: PTH110 - pathlib is slow to load
@@ -284,13 +285,9 @@ def _by_option(tool: str, words: Sequence[str]) -> list[str]:
     for verb, options in _BY_OPTION.get(tool, {}).items():
         at = next((number for number, word in enumerate(words) if word.partition("=")[0] in options.split()), None)
         if at is not None:
-            behind, value = words[at + 1 :], words[at].partition("=")[2]
-            rest = [
-                *words[:at],
-                *(behind[1:] if [*behind[:1]] == ["all"] else behind),
-                *([value] if is_number(value) or (verb == "listing" and value) else ()),
-            ]
-            return [*verb.split(), *in_order(verb, rest)]
+            rest, value = words[at + 1 :], words[at].partition("=")[2]
+            named = [value] if is_number(value) or (verb == "listing" and value) else []
+            return [*verb.split(), *in_order(verb, [*words[:at], *rest[[*rest[:1]] == ["all"] :], *named])]
     return []
 
 
@@ -328,12 +325,12 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     elif typed == "add" and rest:
         is_folder = os.path.isdir(rest[-1])  # noqa: PTH112 - pathlib is slow to load
         return said, [["collect" if is_folder else "info", "--server", "default", *rest]]
-    elif typed in _EXPLAINED and not (meant and rest):
-        return f"{said}; {_EXPLAINED[typed]}", []
+    elif (told := keys_of(_EXPLAINED, typed)) and not (meant and rest):
+        return f"{said}; {told[0]}", []
     meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     if not meant:
-        return said, []
-    if "--" in rest and meant and meant[0].startswith(("hot", "profile")):
+        return (said, []) if above else _without_verb(words, said)
+    if "--" in rest and meant[0].startswith(("hot", "profile")):
         meant = ["run"]
     elif files_among(rest):
         meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
@@ -353,7 +350,9 @@ _WITH_VERBS: Final = frozenset(("perf", "ocloc", "gdb", "cuda-gdb", "rocgdb", "n
 """Tools that have verbs of their own."""
 
 
-_AT_ONCE: Final = frozenset(verb for _, verbs in (*SECTIONS[:2], SECTIONS[3]) for verb in verbs if verb != "view")
+_AT_ONCE: Final = {
+    *SECTIONS["Ask about a file"], *SECTIONS["Profiles, logs, core dumps"], *SECTIONS["Check"],
+}.difference(["view"])  # fmt: skip
 """Verbs that answer and end."""
 
 
@@ -384,7 +383,7 @@ def _meant(word: str) -> list[str]:
     """The verbs that a word of other tools, or a part of it, means."""
     parts = reversed(re.split(r"[-_/]", word)) if _COMPOUND.fullmatch(word) else ()
     for part in (word, *parts):
-        found = [verb for verb, others in MEANT.items() if part.lower() in others.split()]
+        found = keys_of(MEANT, part.lower())
         verb, *options = understood([part]) if part and part != word else [""]
         if found or verb in dict(VERBS):
             return found or [" ".join([full_name(verb), *options])]
@@ -403,7 +402,7 @@ def _for_files(meant: str, words: Sequence[str]) -> str:
             return "core" if kind == "core" else "annotate"
         if meant == "check" and kind == "module" and not is_spirv(file):
             return "verify"
-        if meant.startswith("hot") and kind == "module" and not profile_among(words)[1]:
+        if meant.startswith("hot") and kind == "module" and not profile_among(words).profile:
             return "view"
         if kind == "profile" and meant.split(maxsplit=1)[0] not in _TAKE_PROFILES:
             return "hot"
@@ -412,9 +411,9 @@ def _for_files(meant: str, words: Sequence[str]) -> str:
     return meant
 
 
-def without_verb(words: Sequence[str]) -> tuple[str, list[list[str]]]:
-    """What is said where a file or an address stands in the place of a verb, and the calls that may be meant; "" and
-    none elsewhere."""
+def _without_verb(words: Sequence[str], said: str) -> tuple[str, list[list[str]]]:
+    """What is said where a file or an address stands in the place of a verb, and the calls that may be meant; ``said``
+    and none elsewhere."""
     if os.path.exists(words[0]):  # noqa: PTH110 - pathlib is slow to load
         return "a verb comes before the file, as in", calls_for(words[0], words[1:]) or [
             ["info", words[0]],
@@ -422,7 +421,7 @@ def without_verb(words: Sequence[str]) -> tuple[str, list[list[str]]]:
         ]
     if is_number(words[0]):
         return "a verb and a file come before the address:", [["symbolize", *(words[1:] or ["FILE"]), words[0]]]
-    return "", []
+    return said, []
 
 
 def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
@@ -431,7 +430,15 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
     said = f"symd itself has no option {next(long, option)};"
     if option in ("-v", "-V"):
         return f"{said} write symd --version", []
+    log = "" if any(map(is_place, words)) or not _names_file_first(words) else standard_input_log()
+    if log:
+        return f"{said} standard input is a log:", [["annotate", "-m", next(iter(files_among(words)), "FILE"), log]]
     return f"{said} a verb's options come after the verb:", calls_by_options(words) or _by_files(words)
+
+
+def _names_file_first(words: Sequence[str]) -> bool:
+    """Whether an option of addr2line or llvm-symbolizer names FILE."""
+    return any(word.partition("=")[0] in _FIRST or _LETTERS_AND_E.fullmatch(word) for word in words)
 
 
 def calls_by_options(words: Sequence[str]) -> list[list[str]]:
@@ -440,7 +447,7 @@ def calls_by_options(words: Sequence[str]) -> list[list[str]]:
     at = next((number for number, word in enumerate(words) if understood([word])[0] in dict(VERBS)), None)
     if at is not None:
         return [[words[at], *words[:at], *words[at + 1 :]]]
-    if any(word.partition("=")[0] in _FIRST or _LETTERS_AND_E.fullmatch(word) for word in words):
+    if _names_file_first(words):
         return [["symbolize", *words]]
     files, places = files_among(words), [word for word in words if is_place(word)]
     if "-ex" in words[:-1]:
@@ -455,7 +462,7 @@ def calls_by_options(words: Sequence[str]) -> list[list[str]]:
 
 def _by_files(words: Sequence[str]) -> list[list[str]]:
     """The calls that may be meant by options alone, by what the files among them are."""
-    files, profile, modules = profile_among(words)
-    if profile and any(word.lstrip("-").partition("=")[0] == "http" for word in words):
-        return [["view", next(iter(modules), "FILE"), "--profile", profile]]
-    return calls_for(files[0], files[1:]) if files else []
+    found = profile_among(words)
+    if found.profile and any(word.lstrip("-").partition("=")[0] == "http" for word in words):
+        return [found.view()]
+    return calls_for(found.files[0], found.files[1:]) if found.files else []

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from symd.api import Symbolizer
-from symd.cli.call_files import ModuleAndProfile, call_with
+from symd.cli.call_files import FilesInAnyOrder, call_with
 from symd.cli.listing_text import missing_source_option
 from symd.cli.options import (
     complete_files,
@@ -109,7 +109,7 @@ def _sources(
 
 @click.command(
     "view",
-    cls=ModuleAndProfile,
+    cls=FilesInAnyOrder,
     epilog=example(
         "symd view kernels.zebin\nsymd view kernels.zebin --profile stalls.csv --source-root ~/src\n"
         "symd view kernels.zebin --profile stalls.csv -o page.html\nsymd view --no-browser --keep kernels.zebin"

@@ -214,6 +214,23 @@ def test_a_kernel_has_the_samples_behind_its_end(run: Run, tmp_path: Path) -> No
     assert "absent (UNKNOWN_KERNEL)" in run("hot", "--by", "kernel", "-m", ZEBIN, profile).out
 
 
+def test_kernels_that_a_profile_names_are_summed_without_their_modules(run: Run, tmp_path: Path) -> None:
+    sums = Counter[str]()
+    for row in csv.reader((SAMPLES / "stalls.csv").read_text().splitlines(), skipinitialspace=True):
+        if len(row) == 11 and re.fullmatch("[0-9a-f]+", row[1]):
+            sums[row[0]] += sum(map(int, row[2:]))
+    done = run("hot", "--by", "kernel", "--json", SAMPLES / "stalls.csv")
+    assert (done.code, {row["kernel"]: row["value"] for row in done.json}) == (0, sums)
+    assert "no module was given; write symd hot -m FILE --by kernel --json" in done.err
+    assert run("hot", "--json", SAMPLES / "stalls.csv").code == 1
+    unnamed = Profile(string_table=[b"", b"samples", b"count"], sample_type=[{"type": 1, "unit": 2}])
+    unnamed.location.add(id=1, address=0x1978)
+    unnamed.sample.add(location_id=[1], value=[3])
+    nameless = tmp_path / "nameless.pb"
+    nameless.write_bytes(unnamed.SerializeToString())
+    assert run("hot", "--by", "kernel", nameless).code == 1
+
+
 def test_a_folder_has_all_modules_of_a_profile(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "build"
     (folder / "gpu").mkdir(parents=True)

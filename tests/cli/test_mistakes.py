@@ -940,6 +940,29 @@ def test_a_log_on_standard_input_without_a_module_is_annotated(symd: Run, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("warp 3 stopped\nfault at PC 0x1978\n", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
+        ("0x1978\nshade(float const*, unsigned int)+0x80\n", " come after the verb: symd symbolize -e v4.co (see"),
+    ],
+)
+def test_a_log_for_the_options_of_addr2line_is_annotated(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "v4.co").write_bytes(SHADE.read_bytes())
+    (tmp_path / "asked.txt").write_text(text)
+    with (tmp_path / "asked.txt").open("rb") as stdin:
+        done = subprocess.run(
+            [*SYMD, "-e", "v4.co"], stdin=stdin, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, "symd itself has no option -e; " in done.stderr, says in done.stderr) == (2, True, True)
+
+
+def test_a_log_is_named_before_what_else_is_said_of_queries(symd: Run) -> None:
+    nodebug = SHADE.with_name("v4-gfx900-nodebug.co")
+    said = symd("symbolize", nodebug, stdin=b"fault at PC 0x1978\nshde+0x10\n").err
+    assert said.startswith(f"symd: is this a log? symd annotate -m {nodebug} LOG adds the lines to it\n")
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ("html", SHADE, "-o", "x.html", "--source", "{}"),
