@@ -24,6 +24,7 @@ from symd.rpc.wire.columns import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.rpc.wire.columns import check_fields
 from symd.rpc.wire.fields import leading_digest, leading_digest_of_batch
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.guard import check_deadline
 from symd.server.logs import note_request
 from symd.server.messages import (
@@ -53,14 +54,15 @@ answered by one response, as if it were a call of its own."""
 
 
 class MethodOptions(NamedTuple):
-    """Per-method overrides.
+    """What a handler is decorated with.
 
-    ``work``: the work queue (default: STREAM if a method streams, else QUESTION). ``inline``: a fast path on the event
-    loop, which must take no longer than the way to a thread and back, and calls ``note_request``. ``cache_miss``: a
-    fast path in the worker thread for a module whose index is not open, before the handler's request is parsed.
-    ``failed``: makes the response to a failed request of a stream.
+    ``right``: what a client needs to call the method. ``work``: the work queue (default: STREAM if a method streams,
+    else QUESTION). ``inline``: a fast path on the event loop, which must take no longer than the way to a thread and
+    back, and calls ``note_request``. ``cache_miss``: a fast path in the worker thread for a module whose index is not
+    open, before the handler's request is parsed. ``failed``: makes the response to a failed request of a stream.
     """
 
+    right: Right
     work: Work | None = None
     inline: FastPath | None = None
     cache_miss: FastPath | None = None
@@ -70,10 +72,10 @@ class MethodOptions(NamedTuple):
 _OPTIONS: dict[Handler, MethodOptions] = {}
 REQUEST_FIELDS = 400_000
 """Fields of one request of more than a megabyte; an address that is no column's is a field."""
-_NO_OPTIONS = MethodOptions()
 
 
 def method(
+    right: Right,
     *,
     work: Work | None = None,
     inline: FastPath | None = None,
@@ -83,15 +85,18 @@ def method(
     """Decorate a handler with its ``MethodOptions``."""
 
     def noted(handler: Handler) -> Handler:
-        _OPTIONS[handler] = MethodOptions(work, inline, cache_miss, failed)
+        _OPTIONS[handler] = MethodOptions(right, work, inline, cache_miss, failed)
         return handler
 
     return noted
 
 
 def options_of(handler: Handler) -> MethodOptions:
-    """The options that a handler is decorated with."""
-    return _OPTIONS.get(handler, _NO_OPTIONS)
+    """The options that a handler is decorated with. Raises TypeError for one that is not: it would be anybody's to
+    call."""
+    if handler not in _OPTIONS:
+        raise TypeError(f"{handler.__module__}.{handler.__name__} declares no right: decorate it with answering.method")
+    return _OPTIONS[handler]
 
 
 BATCH_BYTES = 64 << 10

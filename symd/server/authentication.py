@@ -1,136 +1,29 @@
-"""Who makes a call, whether they may, and the audit log. An RPC without a right in the table here is not served.
+"""Who makes a call, and whether they may: each call takes the right that its handler declares (``Call.right``).
 
 The caller is established once for each call, before its message is read. At the daemon's own Unix socket the kernel has
 kept other users out, so the caller is the daemon's user and may do everything. Over TCP, and over the socket of a
 group, a client shows a token or a certificate; without either it may do what ``ListenConfig.anonymous`` says: nothing,
 unless the operator decided otherwise.
-
-The log ``symd.audit`` has one line for each call that may change something, refused ones too: who, from where, what,
-which module, and the outcome (docs/operations.md describes each field). Text of clients is quoted, so that a line stays
-one line.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from shlex import quote
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
-
-from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.errors import FailedPrecondition, PermissionDenied, Unauthenticated
 from symd.server.access_file import Access, read_access
 from symd.server.call import Call
 from symd.server.certificates import Certificates, certified_name
-from symd.server.config import ALL_RIGHTS, ListenConfig, Right, Rights, rights_text
-from symd.server.logs import quoted
-from symd.server.standard_services import REFLECTION
+from symd.server.config import ALL_RIGHTS, ListenConfig, Rights, rights_text
+from symd.server.standard_services import HEALTH_METHODS
 from symd.server.watched_files import WatchedFiles
-from symd.store import Eviction
-
-_BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
-    "debuginfo.v1alpha1.DebuginfoService": {Right.WRITE: ("Upload",)},
-    "parca.debuginfo.v1alpha1.DebuginfoService": {
-        Right.READ: ("ShouldInitiateUpload",),
-        Right.WRITE: ("InitiateUpload", "MarkUploadFinished", "Upload"),
-    },
-    "symd.v1.AliasService": {
-        Right.READ: ("GetAlias", "ListAliases"),
-        Right.WRITE: ("CreateAliases", "DeleteAlias"),
-    },
-    "symd.v1.BreakpointService": {Right.READ: ("ResolveBreakpoint", "Watch")},
-    "symd.v1.ContextService": {
-        Right.READ: ("GetContext", "ListContexts", "ListLoads"),
-        Right.WRITE: ("CreateContext", "DeleteContext", "RecordEvents"),
-    },
-    "symd.v1.CoreService": {Right.READ: ("ReadCore",)},
-    "symd.v1.ListingService": {Right.READ: ("GetListing", "ReadSources")},
-    "symd.v1.ModuleService": {
-        Right.READ: (
-            "FindMissingModules",
-            "GetModule",
-            "ListCodeObjects",
-            "ListContainers",
-            "ListKernels",
-            "ListModules",
-            "ReadCodeObject",
-        ),
-        Right.WRITE: ("UpdateModule", "UploadModule"),
-        Right.GRAB: ("GrabModule",),
-        Right.ADMIN: ("DeleteModule",),
-    },
-    "symd.v1.NameService": {Right.READ: ("FindNames",)},
-    "symd.v1.ServerService": {Right.READ: ("GetServerInfo",)},
-    "symd.v1.SymbolService": {Right.READ: ("GetLineTable", "Symbolize", "SymbolizeStream")},
-    "symd.v1.VariableService": {Right.READ: ("GetVariables",)},
-    HEALTH: {Right.READ: ("Check", "Watch")},
-    **{name: {Right.READ: ("ServerReflectionInfo",)} for name in REFLECTION},
-}
-
-RIGHTS: Final[Mapping[str, Right]] = MappingProxyType(
-    {
-        f"{service}.{method}": right
-        for service, methods in _BY_SERVICE.items()
-        for right, names in methods.items()
-        for method in names
-    }
-)
-"""The right that each method takes, by the method's full name ("symd.v1.SymbolService.Symbolize")."""
-
-HEALTH_METHODS: Final = frozenset(name for name in RIGHTS if name.startswith(f"{HEALTH}."))
-
-
-audit_log = logging.getLogger("symd.audit")
-
-STORE: Final = "store"
-"""The client that audit lines name when the store evicts a module: no client asked for that."""
-
-OK: Final = "OK"
-CANCELLED: Final = "CANCELLED"
-"""The client went away before it had its answer; what it asked for may have been done."""
-_LONGEST: Final = 200
-_AUDITED: Final = frozenset(method for method, right in RIGHTS.items() if right is not Right.READ)
-
-
-def audit(call: Call, outcome: str) -> None:
-    """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the reason
-    of an error."""
-    if call.method in _AUDITED:
-        audit_change(call, outcome)
-
-
-def audit_change(call: Call, outcome: str) -> None:
-    """Write the line of a call that is known to change something. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of
-    an error."""
-    _write(
-        {
-            "who": call.caller[:_LONGEST],
-            "from": call.peer[:_LONGEST],
-            "what": call.method.rpartition(".")[2],
-            "which": call.subject[:_LONGEST],
-            "outcome": outcome,
-            "seconds": round(time.monotonic() - call.begun, 3),
-            "id": call.number,
-        }
-    )
-
-
-def audit_eviction(eviction: Eviction) -> None:
-    """Write the line of a module that the store removed by itself, to make room."""
-    which = f"modules/{eviction.digest}"
-    _write({"who": STORE, "from": STORE, "what": "Evict", "which": which, "outcome": OK, "bytes": eviction.size})
-
-
-def _write(facts: Mapping[str, Any]) -> None:
-    audit_log.info("%s", " ".join(f"{name}={quoted(value)}" for name, value in facts.items()), extra={"facts": facts})
-
 
 log = logging.getLogger("symd.server")
 
@@ -188,13 +81,13 @@ class Authenticator:
         call.caller = principal.name
         if principal.name != ANONYMOUS:
             call.client = principal.name
-        right = RIGHTS[call.method]
-        if right not in principal.rights:
-            log.warning("refused a call: %s at %s has no right to %s", principal.name, peer, right.value)
+        if call.right not in principal.rights:
+            right = call.right.value
+            log.warning("refused a call: %s at %s has no right to %s", principal.name, peer, right)
             raise PermissionDenied(
-                f"{principal.name} may not do that: it needs the right {right.value!r}",
+                f"{principal.name} may not do that: it needs the right {right!r}",
                 hint=f"{principal.name} has {_having(principal.rights)}; the operator of the daemon gives rights",
-                metadata={"right": right.value, "client": principal.name, "method": call.method},
+                metadata={"right": right, "client": principal.name, "method": call.method},
             )
 
     def read_again(self) -> None:

@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from typing import Any
 
+from symd.server.config import Right
+
 _NUMBERS = count(1)
 
 
@@ -46,17 +48,20 @@ class Call:
         "peer",
         "received",
         "recheck_access",
+        "right",
         "sent",
         "span",
         "subject",
         "tables",
     )
 
-    def __init__(self, method: str, peer: str, seconds: float | None, number: int = 0) -> None:
+    def __init__(self, method: str, right: Right, peer: str, seconds: float | None, number: int = 0) -> None:
         self.number = number
         """The call's id in this daemon's log."""
         self.method = method
         """The full name, such as "symd.v1.SymbolService.Symbolize"."""
+        self.right = right
+        """What the caller needs to make the call."""
         self.peer = peer
         """Where the call comes from, as gRPC names it."""
         self.client = peer

@@ -18,9 +18,10 @@ from symd.config import Limits
 from symd.errors import DeadlineExceeded, SymdError
 from symd.model.waiting import waited_for
 from symd.rpc.wire.failures import to_status
-from symd.server.authentication import CANCELLED, OK, Authenticator, audit
+from symd.server.authentication import Authenticator
 from symd.server.call import Call, CallEnded, next_number
-from symd.server.logs import defect, log_request
+from symd.server.config import Right
+from symd.server.logs import CANCELLED, OK, audit, defect, log_request
 from symd.server.metrics import Metrics
 from symd.server.waiting import waited_for_at_most
 from symd.store.catalogue import is_locked
@@ -40,15 +41,17 @@ Answer = Callable[[Any, Call], Awaitable[Any]]
 
 def guard(
     method: str,
+    right: Right,
     answer: Answer,
     authenticator: Authenticator,
     metrics: Metrics | None = None,
     spans: Spans | None = None,
 ) -> Callable[[Any, Any], Awaitable[Any]]:
-    """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
+    """The handler that grpc.aio calls when the headers of a call come, its message not yet; ``right`` is what a client
+    needs."""
 
     async def guarded(_requests: Any, context: Any) -> Any:
-        call = Call(method, context.peer(), context.time_remaining(), next_number())
+        call = Call(method, right, context.peer(), context.time_remaining(), next_number())
         outcome, metadata = CANCELLED, _NOTHING
         if spans is not None:
             spans.begin(call, context.invocation_metadata() or ())

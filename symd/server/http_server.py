@@ -22,7 +22,7 @@ from symd.engine.debuginfod_client import Upstream
 from symd.errors import FailedPrecondition, SymdError, Unauthenticated, Unavailable
 from symd.model.sources import SourceText
 from symd.rpc.addresses import BACKLOG, bound, is_loopback, parsed
-from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials, audit_change
+from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials
 from symd.server.build_ids import ModuleFetcher
 from symd.server.call import Call, next_number
 from symd.server.certificates import certified_name
@@ -35,7 +35,7 @@ from symd.server.http.principals import Entered, HttpAuthenticator, HttpPrincipa
 from symd.server.http.routes import ROUTES
 from symd.server.http.site import CostClass, Site
 from symd.server.listening import UNIX, locked_folder, own_folder_address, socket_path
-from symd.server.logs import log_request
+from symd.server.logs import audit, log_request
 from symd.server.metrics import HttpMetrics, Metrics
 from symd.server.service_context import DiskSources
 from symd.server.work_queues import Work
@@ -257,14 +257,14 @@ def _sources(daemon: Daemon, config: Config, digest: str, files: tuple[str, ...]
 def _ended(counted: HttpMetrics | None, exchange: Exchange) -> None:
     route, visitor = exchange.route, exchange.visitor
     what = f"{route.method} {route.path}" if route is not None else "HTTP"
-    call = Call(f"symd.http.{what}", _peer(exchange.connection), None, next_number())
+    right = route.right if route is not None else Right.READ
+    call = Call(f"symd.http.{what}", right, _peer(exchange.connection), None, next_number())
     call.begun, call.received, call.sent = exchange.begun, exchange.received, exchange.sent
     call.caller = visitor.name if visitor is not None else ""
     # what strangers ask for may be the secret part with a slip in it
     call.subject = exchange.connection.scope["path"] if visitor is not None else ""
     call.end()
-    if route is not None and route.right is not Right.READ:
-        audit_change(call, exchange.outcome)
+    audit(call, exchange.outcome)
     log_request(call, exchange.outcome)
     if counted is not None:
         seconds = time.monotonic() - exchange.begun

@@ -27,9 +27,9 @@ from symd.capture.drivers import grab
 from symd.engine.engine import Engine
 from symd.errors import FailedPrecondition, InvalidInput, SymdError, extra_hint
 from symd.query.disasm import disassemble
-from symd.server.authentication import audit_eviction
 from symd.server.config import Config, ListenConfig, rights_text
 from symd.server.listening import UNIX, GrpcServer, listening
+from symd.server.logs import audit_eviction
 from symd.server.metrics import Metrics
 from symd.server.own_process import frequent_thread_switches, heap_trimmed, pinned_to_one_cpu
 from symd.server.server import build_daemon

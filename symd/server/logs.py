@@ -1,5 +1,9 @@
-"""The daemon's log: its lines as text for a person or JSON for a program, and a line of the log ``symd.requests`` for
-each call that has ended, if asked for (``symd serve -v``).
+"""The daemon's log: its lines as text for a person or JSON for a program; a line of the log ``symd.requests`` for each
+call that has ended, if asked for (``symd serve -v``); and the audit log.
+
+The log ``symd.audit`` has one line for each call that may change something, refused ones too: who, from where, what,
+which module, and the outcome (docs/operations.md describes each field). Text of clients is quoted, so that a line stays
+one line.
 
 gRPC's traceback for each client that goes away while its response is being sent is held back: the ``outcome`` of a
 request shows it.
@@ -13,14 +17,21 @@ import time
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from grpc.aio import BaseError
 
 from symd.errors import SymdError
 from symd.server.call import Call
+from symd.server.config import Right
+
+if TYPE_CHECKING:
+    from symd.store import Eviction
 
 AUDIT: Final = "symd.audit"
+OK: Final = "OK"
+CANCELLED: Final = "CANCELLED"
+"""The client went away before it had its answer; what it asked for may have been done."""
 
 
 class TextLogFormatter(logging.Formatter):
@@ -121,6 +132,41 @@ def log_request(call: Call, outcome: str, error_id: str = "") -> None:
     if error_id:
         facts["error_id"] = error_id
     log.info(line(facts), extra={"facts": facts})
+
+
+audit_log = logging.getLogger(AUDIT)
+
+STORE: Final = "store"
+"""The client that audit lines name when the store evicts a module: no client asked for that."""
+_LONGEST: Final = 200
+
+
+def audit(call: Call, outcome: str) -> None:
+    """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the reason
+    of an error."""
+    if call.right is Right.READ:
+        return
+    _audit(
+        {
+            "who": call.caller[:_LONGEST],
+            "from": call.peer[:_LONGEST],
+            "what": call.method.rpartition(".")[2],
+            "which": call.subject[:_LONGEST],
+            "outcome": outcome,
+            "seconds": round(time.monotonic() - call.begun, 3),
+            "id": call.number,
+        }
+    )
+
+
+def audit_eviction(eviction: Eviction) -> None:
+    """Write the line of a module that the store removed by itself, to make room."""
+    which = f"modules/{eviction.digest}"
+    _audit({"who": STORE, "from": STORE, "what": "Evict", "which": which, "outcome": OK, "bytes": eviction.size})
+
+
+def _audit(facts: Mapping[str, Any]) -> None:
+    audit_log.info("%s", " ".join(f"{name}={quoted(value)}" for name, value in facts.items()), extra={"facts": facts})
 
 
 LOGGER = "grpc._cython.cygrpc"

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from symd.config import Limits
 from symd.errors import SymdError
-from symd.server.authentication import OK
 from symd.server.call import Call
+from symd.server.logs import OK
 from symd.server.own_process import own_bytes
 from symd.store import ModuleStore
 

@@ -2,7 +2,7 @@
 
 The table has every RPC and its handler by its name. A new RPC is one function in a module of ``server/rpc``, with the
 method's name in snake_case; a new service is one line here, which names its file in ``protos/`` and that module. A
-method that is neither a plain question nor a plain stream is decorated with its options (``answering.method``).
+function is decorated with the right that the method takes (``answering.method``), without which no server is built.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from symd.api import Host
 from symd.config import Limits
 from symd.server.answering import Method, options_of, serve_stream, serve_unary
 from symd.server.authentication import Authenticator, build_authenticator
-from symd.server.config import Config
+from symd.server.config import Config, Right
 from symd.server.guard import Answer, guard
 from symd.server.listening import GrpcServer, Options
 from symd.server.messages import MAX_REQUEST, BytesInFlight
@@ -43,7 +43,16 @@ from symd.server.rpc import (
     server_service,
 )
 from symd.server.service_context import ServiceContext
-from symd.server.standard_services import NOT_SERVING, REFLECTION, SERVING, Health, Reflection, Watches
+from symd.server.standard_services import (
+    HEALTH_CHECK,
+    HEALTH_WATCH,
+    NOT_SERVING,
+    REFLECTION,
+    SERVING,
+    Health,
+    Reflection,
+    Watches,
+)
 from symd.server.waiting import WaitingCalls
 from symd.server.work_queues import WeightedSemaphore, WorkQueues, build_work_queues
 from symd.v1 import (
@@ -96,17 +105,17 @@ def handler(method: MethodDescriptor) -> Callable[..., Any]:
     return answer
 
 
+def methods() -> Mapping[str, Method]:
+    """Every method of every service and how it is answered. Raises AttributeError for one without a function, and
+    TypeError for a function without a right."""
+    return {method.full_name: _method(method) for service in services() for method in service.methods}
+
+
 def _method(method: MethodDescriptor) -> Method:
     answer, request = handler(method), GetMessageClass(method.input_type)
     return Method(
         method.full_name, answer, request, options_of(answer), method.client_streaming, method.server_streaming
     )
-
-
-METHODS: Mapping[str, Method] = {
-    method.full_name: _method(method) for service in services() for method in service.methods
-}
-"""Every method of every service and how it is answered; one without a function fails here."""
 
 
 class Router(grpc.GenericRpcHandler):
@@ -126,27 +135,25 @@ class Router(grpc.GenericRpcHandler):
         self._metrics = metrics
         self._spans = spans
         self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
-        for method in METHODS.values():
+        self.rights: dict[str, Right] = {}
+        """The right that each method takes, of all that are served, by their full names."""
+        for method in methods().values():
             way = serve_stream if method.many_requests or method.many_responses else serve_unary
-            self._add(method.name, partial(way, method, service), many=method.many_responses)
-        self._add(f"{HEALTH}.Check", health.check, many=False)
-        self._add(f"{HEALTH}.Watch", health.watch, many=True)
+            self._add(method.name, method.options.right, partial(way, method, service), many=method.many_responses)
+        self._add(HEALTH_CHECK, Right.READ, health.check, many=False)
+        self._add(HEALTH_WATCH, Right.READ, health.watch, many=True)
         for name in REFLECTION:
-            self._add(f"{name}.ServerReflectionInfo", reflection.answer, many=True)
-
-    @property
-    def methods(self) -> frozenset[str]:
-        """The full names of all methods that are served."""
-        return frozenset(path.removeprefix("/").replace("/", ".") for path in self._handlers)
+            self._add(f"{name}.ServerReflectionInfo", Right.READ, reflection.answer, many=True)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         return self._handlers.get(handler_call_details.method)
 
-    def _add(self, method: str, answer: Answer, *, many: bool) -> None:
+    def _add(self, method: str, right: Right, answer: Answer, *, many: bool) -> None:
         make = grpc.stream_stream_rpc_method_handler if many else grpc.stream_unary_rpc_method_handler
         service, _, name = method.rpartition(".")
+        self.rights[method] = right
         self._handlers[f"/{service}/{name}"] = make(
-            guard(method, answer, self._authenticator, self._metrics, self._spans)
+            guard(method, right, answer, self._authenticator, self._metrics, self._spans)
         )
 
 

@@ -21,8 +21,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from symd import __version__
 from symd.errors import FailedPrecondition, SymdError, by_reason
-from symd.server.authentication import CANCELLED, OK
 from symd.server.call import Call
+from symd.server.logs import CANCELLED, OK
 
 LAST_SECONDS: Final = 3.0
 """How long spans that are left may take to be sent when the daemon ends."""

@@ -18,6 +18,7 @@ from typing import Any
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc.aio import EOF
+from grpc_health.v1.health import SERVICE_NAME as HEALTH
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
@@ -77,6 +78,8 @@ class Watches:
         )
 
 
+HEALTH_METHODS = HEALTH_CHECK, HEALTH_WATCH = f"{HEALTH}.Check", f"{HEALTH}.Watch"
+"""The full names of the methods of health, which an operator may open to anybody (``ListenConfig.open_health``)."""
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
 
 WATCHES = 64

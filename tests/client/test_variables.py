@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,42 @@ def test_numbers_that_no_field_holds_travel_as_not_known():
     huge = TypeInfo("t", "base", 1 << 70, counts=(1 << 65,), members=(Member("m", None, 1 << 64),))
     back = from_place(to_place(InScope(Answer(Reason.GAP), Visible((), (huge,))))).visible.types[0]
     assert (back.size, back.counts, back.members[0].offset) == (None, (None,), None)
+
+
+@pytest.mark.parametrize(
+    ("field", "least", "most"),
+    [
+        ("offset", -(1 << 63), (1 << 63) - 1),
+        ("bit_offset", -(1 << 63), (1 << 63) - 1),
+        ("discriminant", -(1 << 63), (1 << 63) - 1),
+        ("bit_size", 0, (1 << 64) - 1),
+    ],
+)
+def test_a_members_numbers_come_back_as_far_as_their_fields_hold_them(field, least, most):
+    def back(value):
+        member = replace(Member("m", None, None), **{field: value})
+        place = to_place(InScope(Answer(Reason.GAP), Visible((), (TypeInfo("t", "base", members=(member,)),))))
+        return getattr(from_place(place).visible.types[0].members[0], field)
+
+    assert [back(value) for value in (least - 1, least, most, most + 1)] == [None, least, most, None]
+
+
+LOCAL = Variable("v", "int", "local", "f", False, False, "somewhere")
+
+
+@pytest.mark.parametrize("field", ["number", "first_bit", "bits", "lane_bits", "lane_registers"])
+def test_a_registers_numbers_travel_as_nothing_where_their_fields_do_not_hold_them(field):
+    def sent(value):
+        register = replace(LocationRegister(1, "r1"), **{field: value})
+        piece = LocationPiece(PieceKind.REGISTER, register=register)
+        variable = replace(LOCAL, locations=(VariableLocation((piece,)),))
+        message = to_place(InScope(Answer(Reason.GAP), Visible((variable,), ()))).variables[0]
+        return getattr(message.locations[0].pieces[0].in_register, field)
+
+    assert [sent(value) for value in (-1, 0, (1 << 64) - 1, 1 << 64)] == [0, 0, (1 << 64) - 1, 0]
+
+
+@pytest.mark.parametrize(("line", "told"), [(7, 7), (-1, 0), (1 << 64, 0)])
+def test_a_declarations_line_that_no_field_holds_is_not_known(line, told):
+    place = to_place(InScope(Answer(Reason.GAP), Visible((replace(LOCAL, declared_line=line),), ())))
+    assert place.variables[0].declared_line == told

@@ -23,11 +23,11 @@ from symd.model.waiting import check_wanted
 from symd.rpc.wire.fields import utf8
 from symd.server import batches, waiting
 from symd.server.call import Call, CallEnded
-from symd.server.config import Config
+from symd.server.config import Config, Right
 from symd.server.guard import while_waited_for
 from symd.server.listening import listening
 from symd.server.messages import BytesInFlight
-from symd.server.server import METHODS, build_daemon
+from symd.server.server import build_daemon, methods
 from symd.server.work_queues import Work
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
@@ -394,7 +394,7 @@ def test_no_question_waits_behind_changes_of_the_catalogue(tmp_path):
 
 
 def test_all_small_changes_of_the_catalogue_have_a_work_queue_of_their_own():
-    changing = {name for name, method in METHODS.items() if method.work is Work.WRITE}
+    changing = {name for name, method in methods().items() if method.work is Work.WRITE}
     assert {name.rpartition(".")[2] for name in changing} == {
         "CreateAliases", "CreateContext", "DeleteAlias", "DeleteContext", "DeleteModule", "RecordEvents", "UpdateModule"
     }  # fmt: skip
@@ -598,7 +598,7 @@ def test_texts_of_columns_are_counted_before_they_are_read(tmp_path):
 
 
 def test_a_search_for_names_ends_with_its_call_and_its_time():
-    call = Call("FindNames", "peer", None)
+    call = Call("FindNames", Right.READ, "peer", None)
     with while_waited_for(call, Limits()):
         check_wanted()
     with pytest.raises(LimitExceeded) as caught, while_waited_for(call, Limits(question_seconds=-1)):
@@ -610,7 +610,7 @@ def test_a_search_for_names_ends_with_its_call_and_its_time():
         with pytest.raises(CallEnded):
             check_wanted()
     check_wanted()
-    with pytest.raises(DeadlineExceeded), while_waited_for(Call("FindNames", "peer", 0.0), Limits()):
+    with pytest.raises(DeadlineExceeded), while_waited_for(Call("FindNames", Right.READ, "peer", 0.0), Limits()):
         check_wanted()
 
 

@@ -12,6 +12,7 @@ from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.model.contexts import Context
 from symd.server.call import Call, CallEnded
+from symd.server.config import Right
 from symd.server.rpc.question_services import symbolize
 from symd.store import Store
 from symd.v1.query_pb2 import Origin, PackedQueries
@@ -38,7 +39,7 @@ def asked(tmp_path):
 
 
 def call() -> Call:
-    return Call("Symbolize", "peer", None)
+    return Call("Symbolize", Right.READ, "peer", None)
 
 
 def test_nothing_is_looked_up_for_a_caller_who_has_left(asked):

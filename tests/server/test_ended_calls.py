@@ -14,6 +14,7 @@ from grpc.aio import BaseError
 from symd.config import Limits
 from symd.server.answering import Method, MethodOptions, serve_stream
 from symd.server.call import Call, CallEnded
+from symd.server.config import Right
 from symd.server.messages import BytesInFlight, Requests, Responses
 from symd.server.waiting import WaitingCalls
 from symd.server.work_queues import Work, WorkQueue
@@ -59,8 +60,10 @@ def test_a_stream_whose_call_has_ended_keeps_no_thread() -> None:
             left.set()
 
     async def main() -> None:
-        call, at_work = Call("x", "p", None), service()
-        method = Method("x", handle, SymbolizeRequest, MethodOptions(), many_requests=False, many_responses=True)
+        call, at_work = Call("x", Right.READ, "p", None), service()
+        method = Method(
+            "x", handle, SymbolizeRequest, MethodOptions(Right.READ), many_requests=False, many_responses=True
+        )
         with pytest.raises((BaseError, CallEnded)):
             async with asyncio.timeout(SECONDS):
                 await serve_stream(method, at_work, Context(call), call)
@@ -74,7 +77,7 @@ LARGE = 10 << 20
 
 
 def test_a_message_read_ahead_is_not_held_once_its_call_has_ended() -> None:
-    flight, call = BytesInFlight(Limits()), Call("x", "p", None)
+    flight, call = BytesInFlight(Limits()), Call("x", Right.READ, "p", None)
     messages = iter([b"b" * LARGE])
     taken, arrived, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -105,7 +108,7 @@ def test_a_message_read_ahead_is_not_held_once_its_call_has_ended() -> None:
 
 def test_a_response_that_nobody_takes_any_more_ends_the_wait_for_it() -> None:
     async def main() -> None:
-        call = Call("x", "p", None)
+        call = Call("x", Right.READ, "p", None)
 
         async def write(_: bytes) -> None:
             asyncio.get_running_loop().call_soon(call.end)
@@ -129,7 +132,7 @@ def test_who_is_cancelled_while_a_response_is_taken_is_cancelled() -> None:
             begun.set()
             await asyncio.sleep(SECONDS)
 
-        responses = Responses(write, BytesInFlight(Limits()), Call("x", "p", None))
+        responses = Responses(write, BytesInFlight(Limits()), Call("x", Right.READ, "p", None))
         await asyncio.to_thread(responses.put, b"x")
         await begun.wait()
         waiting = asyncio.create_task(responses.last_taken())

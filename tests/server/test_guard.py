@@ -8,6 +8,7 @@ import pytest
 from grpc.aio import InternalError
 
 from symd.errors import BadQuery
+from symd.server.config import Right
 from symd.server.guard import fail, guard
 
 
@@ -41,7 +42,7 @@ async def refused(_context: object, _call: object) -> bytes:
 
 @pytest.mark.parametrize("answer", [broken_off, refused])
 def test_a_caller_that_has_left_ends_the_call_quietly(answer) -> None:
-    handler = guard("symd.v1.SymbolService.Symbolize", answer, Open())
+    handler = guard("symd.v1.SymbolService.Symbolize", Right.READ, answer, Open())
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(handler(None, Left()))
 

@@ -26,7 +26,7 @@ from symd.engine.engine import Engine
 from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound, StoreUnavailable
 from symd.model.addresses import ByAddress
 from symd.server.call import Call
-from symd.server.config import Config
+from symd.server.config import Config, Right
 from symd.server.http_server import metrics_served
 from symd.server.listening import listening
 from symd.server.logs import JsonLogFormatter, TextLogFormatter, line
@@ -90,7 +90,9 @@ def test_calls_are_counted_by_method_and_outcome(counted):
 def test_calls_are_counted_by_outcome():
     metrics = Metrics()
     for number in range(1000):
-        metrics.ended(Call("symd.v1.SymbolService.Symbolize", "unix:", None), "OK" if number % 4 else "BAD_QUERY")
+        metrics.ended(
+            Call("symd.v1.SymbolService.Symbolize", Right.READ, "unix:", None), "OK" if number % 4 else "BAD_QUERY"
+        )
     samples = told(metrics.page())
     method = ("method", "symd.v1.SymbolService.Symbolize")
     assert samples["symd_calls_total", method, ("outcome", "OK")] == 750

@@ -11,6 +11,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.server.call import Call, CallEnded
+from symd.server.config import Right
 from symd.server.rpc.breakpoint_service import resolve_breakpoint
 from symd.store import Store
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest
@@ -34,7 +35,7 @@ def asked(tmp_path):
 
 
 def call() -> Call:
-    return Call("ResolveBreakpoint", "peer", None)
+    return Call("ResolveBreakpoint", Right.READ, "peer", None)
 
 
 def test_nothing_is_looked_through_for_a_caller_who_has_left(asked):

@@ -10,6 +10,7 @@ from grpc.aio import AbortError
 
 from symd.config import Limits
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.waiting import MESSAGE_SECONDS, WaitingCalls
 
 LIMITS = Limits()
@@ -44,7 +45,7 @@ def stand_still() -> None:
 def test_a_first_message_that_came_while_the_daemon_stood_still_is_taken() -> None:
     async def main() -> bytes:
         context, calls = Context(), WaitingCalls(LIMITS)
-        reading = asyncio.create_task(calls.first_message(context, Call("x", "p", None)))
+        reading = asyncio.create_task(calls.first_message(context, Call("x", Right.READ, "p", None)))
         await asyncio.sleep(0)
         asyncio.get_running_loop().call_soon(context.came.set_result, b"message")
         stand_still()
@@ -58,7 +59,7 @@ def test_a_first_message_that_came_while_the_daemon_stood_still_is_taken() -> No
 def test_a_call_whose_message_does_not_come_is_ended_all_the_same() -> None:
     async def main() -> None:
         context, calls = Context(), WaitingCalls(LIMITS)
-        reading = asyncio.create_task(calls.first_message(context, Call("x", "p", None)))
+        reading = asyncio.create_task(calls.first_message(context, Call("x", Right.READ, "p", None)))
         await asyncio.sleep(0)
         stand_still()
         with pytest.raises(AbortError):

@@ -11,6 +11,7 @@ from symd.config import Limits
 from symd.errors import Busy
 from symd.model.breakpoints import Breakpoint, FunctionName
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.messages import BytesInFlight
 from symd.server.rpc.breakpoint_service import keep_breakpoints
 
@@ -20,7 +21,7 @@ def named(letter: str, size: int) -> Breakpoint:
 
 
 def test_breakpoints_count_until_the_call_ends():
-    flight, call = BytesInFlight(Limits(client_bytes_in_flight=300_000)), Call("Watch", "somebody", None)
+    flight, call = BytesInFlight(Limits(client_bytes_in_flight=300_000)), Call("Watch", Right.READ, "somebody", None)
     service: Any = SimpleNamespace(flight=flight)
     assert keep_breakpoints(service, call, [named("a", 100_000)]) == 0
     before = flight.total

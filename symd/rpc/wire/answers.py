@@ -18,7 +18,15 @@ from symd.model.columns import U32, U64
 from symd.model.contexts import DeviceAnswer, DeviceAnswers, DeviceCandidate
 from symd.model.identities import ObjectPath
 from symd.rpc.wire.columns import OTHER_SIDE, Number, check_below, check_count, concatenated, pack, pack_taken, unpack
-from symd.rpc.wire.fields import bad_field, from_reason, module_digest, module_name, utf8
+from symd.rpc.wire.fields import (
+    Conversion,
+    bad_field,
+    from_reason,
+    module_digest,
+    module_name,
+    record,
+    utf8,
+)
 from symd.rpc.wire.location_tables import (
     Key,
     Numbering,
@@ -30,7 +38,6 @@ from symd.rpc.wire.location_tables import (
     write_table,
 )
 from symd.rpc.wire.queries import from_query, to_query
-from symd.rpc.wire.records import Conversion, record
 from symd.v1 import answer_pb2, line_table_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
 

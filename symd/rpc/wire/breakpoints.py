@@ -26,11 +26,11 @@ from symd.rpc.wire.fields import (
     module_name,
     optional_digest,
     optional_path,
+    record,
     utf8,
     utf8s,
 )
 from symd.rpc.wire.queries import from_any_query, to_any_query
-from symd.rpc.wire.records import record
 from symd.v1 import breakpoint_service_pb2 as pb
 
 MAX_PATH_RULES = 100

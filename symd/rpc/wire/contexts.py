@@ -22,6 +22,7 @@ from symd.model.contexts import (
 )
 from symd.model.texts import of_kind
 from symd.rpc.wire.fields import (
+    Conversion,
     bad_field,
     context_id,
     context_name,
@@ -30,11 +31,11 @@ from symd.rpc.wire.fields import (
     module_digest,
     module_name,
     optional_context_id,
+    record,
     to_timestamp,
     utf8,
 )
 from symd.rpc.wire.queries import from_query, to_query
-from symd.rpc.wire.records import Conversion, record
 from symd.v1 import alias_service_pb2 as pb
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import RecordEventsRequest

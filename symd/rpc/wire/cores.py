@@ -19,9 +19,18 @@ from symd.model.cores import (
     CoreWave,
 )
 from symd.rpc.wire.answers import from_frame
-from symd.rpc.wire.fields import bad_field, checked_module_name, from_reason, module_digest, module_name, utf8, utf8s
+from symd.rpc.wire.fields import (
+    Conversion,
+    bad_field,
+    checked_module_name,
+    from_reason,
+    module_digest,
+    module_name,
+    record,
+    utf8,
+    utf8s,
+)
 from symd.rpc.wire.modules import from_facts, to_facts
-from symd.rpc.wire.records import Conversion, record
 from symd.v1 import core_service_pb2 as pb
 from symd.v1 import location_pb2
 

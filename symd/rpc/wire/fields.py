@@ -1,4 +1,4 @@
-"""Fields of messages: violations, integers, texts, times, chunks, reasons and resource names.
+"""Fields of messages: violations, integers, texts, times, chunks, reasons, resource names, and records of them.
 
 * A field that cannot be is reported to the caller as a violation of a google.rpc.BadRequest, by its path in the
   request, such as "packed_queries.values".
@@ -8,17 +8,23 @@
 * Streams cut bytes into chunks that fit a message, and gather messages by the header that begins them.
 * Reasons travel as numbers of an open enum: a newer daemon may send one without a name here.
 * A module's resource name is "modules/{sha256}", a context's "contexts/{id}".
+* A record of the model of which each field travels in one field becomes a message, and is read from it, by one table of
+  its fields.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from functools import lru_cache
-from typing import Any, Final, TypeVar, overload
+from operator import attrgetter
+from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from symd.errors import BadQuery, InvalidInput, Malformed
@@ -42,7 +48,7 @@ def wrong_field(field: str, message: str, hint: str = "") -> InvalidInput:
     return InvalidInput(message, hint=hint, metadata={FIELD: field})
 
 
-def from_each(messages: Iterable[Message], read: Callable[[Message], Taken], field: str) -> list[Taken]:
+def from_each(messages: Iterable[Each], read: Callable[[Each], Taken], field: str) -> list[Taken]:
     """What ``read`` makes of each message of a request's repeated ``field``. An error that blames a field of one of
     them blames it by its path in the request, such as "events[3].kind"."""
     found = []
@@ -115,7 +121,7 @@ def _parts(seconds: float) -> dict[str, int]:
     return {"seconds": whole + carry, "nanos": nanos}
 
 
-Message = TypeVar("Message", bound=Any)
+Each = TypeVar("Each", bound=Any)
 Taken = TypeVar("Taken")
 
 
@@ -126,10 +132,10 @@ def chunks_of(data: bytes, size: int) -> Iterator[bytes]:
         yield bytes(view[start : start + size])
 
 
-def by_header(messages: Iterable[Message]) -> Iterator[list[Message]]:
+def by_header(messages: Iterable[Each]) -> Iterator[list[Each]]:
     """The messages of a stream in groups: each group begins with a message that has the field ``header``, but for what
     comes before the first of them."""
-    group: list[Message] = []
+    group: list[Each] = []
     for message in messages:
         if message.HasField("header") and group:
             yield group
@@ -276,3 +282,107 @@ def cuts(sizes: Iterable[int], most: int, size: int) -> Iterator[tuple[int, int]
             start, taken = end, 0
     if start < end:
         yield start, end
+
+
+Model = TypeVar("Model")
+Read = Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class Conversion(NamedTuple):
+    """How a value becomes what its field has, and back. Of a repeated field that is each of a tuple of values, or where
+    it is ``whole`` all of them together. A message that is not there is read as one that says nothing where it is
+    ``required``, and else as None."""
+
+    to_field: Callable[[Any], Any] = _same
+    from_field: Callable[[Any], Any] = _same
+    whole: bool = False
+    required: bool = False
+
+
+class Record(NamedTuple, Generic[Model]):
+    """How one kind of record becomes its message, and is read from it."""
+
+    to_message: Callable[[Model], Any]
+    from_message: Callable[[Any], Model]
+
+    @property
+    def conversion(self) -> Conversion:
+        """How a field that has such a record, or several, is converted."""
+        return Conversion(self.to_message, self.from_message)
+
+
+_FITTING: Final[Mapping[int, Callable[[Any], Any]]] = {
+    FieldDescriptor.TYPE_UINT64: u64_or_none,
+    FieldDescriptor.TYPE_INT64: i64_or_none,
+    FieldDescriptor.TYPE_SINT64: i64_or_none,
+}
+_OTHER_NAMES: Final = {"path": "code_object", "size": "size_bytes", "time": "time_ns", "unload_time": "unload_time_ns"}
+"""What messages call fields whose names in the model leave out what they count, or whose path it is."""
+
+
+def record(
+    model: type[Model],
+    message: type[Message],
+    names: Mapping[str, str] | None = None,
+    *,
+    omit_misfits: bool = False,
+    **conversions: Conversion | Record[Any],
+) -> Record[Model]:
+    """How ``model``, a dataclass or a named tuple, travels as ``message``. A field is called there what ``names`` says,
+    or as in the model, or as ``_OTHER_NAMES`` has it. An optional field without a value is None. Texts are made UTF-8,
+    repeated fields tuples; ``conversions`` says of the other fields, by their names in the model, what becomes of
+    them. Integers that do not fit into their fields of 64 bits are errors, or, with ``omit_misfits``, left out."""
+    known: Mapping[str, Any] = message.DESCRIPTOR.fields_by_name
+    named = names or {}
+    attributes = getattr(model, "_fields", None) or [each.name for each in fields(model)]  # type: ignore[arg-type]
+    writers: list[tuple[str, Callable[[Any], Any]]] = []
+    readers: list[Read] = []
+    for attribute in attributes:
+        name = named.get(attribute, attribute)
+        field = known[name if name in known else _OTHER_NAMES[name]]
+        found = conversions.get(attribute, Conversion())
+        conversion = found.conversion if isinstance(found, Record) else found
+        writers.append((field.name, _writer(field, conversion, omit_misfits=omit_misfits)))
+        readers.append(_reader(field, conversion))
+    values = attrgetter(*attributes)
+
+    def to_message(value: Model) -> Any:
+        return message(
+            **{
+                name: write(each)
+                for (name, write), each in zip(writers, values(value), strict=True)
+                if each is not None
+            }
+        )
+
+    def from_message(found: Any) -> Model:
+        return model(*[read(found) for read in readers])
+
+    return Record(to_message, from_message)
+
+
+def _writer(field: FieldDescriptor, conversion: Conversion, *, omit_misfits: bool) -> Callable[[Any], Any]:
+    convert = conversion.to_field
+    if omit_misfits and convert is _same:
+        convert = _FITTING.get(field.type, _same)
+    is_text = field.type == FieldDescriptor.TYPE_STRING and convert is _same
+    if not field.is_repeated or conversion.whole:
+        return utf8 if is_text else convert
+    if is_text:
+        return utf8s
+    return lambda values: [convert(each) for each in values]
+
+
+def _reader(field: FieldDescriptor, conversion: Conversion) -> Read:
+    name, convert = field.name, conversion.from_field
+    if field.is_repeated and not conversion.whole:
+        if convert is _same:
+            return lambda message: tuple(getattr(message, name))
+        return lambda message: tuple([convert(each) for each in getattr(message, name)])
+    if field.has_presence and not conversion.required:
+        return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
+    return attrgetter(name) if convert is _same else lambda message: convert(getattr(message, name))

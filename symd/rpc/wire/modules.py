@@ -24,18 +24,19 @@ from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.rpc.wire.failures import reason_status, status_reason, to_status
 from symd.rpc.wire.fields import (
+    Conversion,
     bad_field,
     chunks_of,
     digest_and_path,
     from_time,
     module_digest,
     module_name,
+    record,
     to_timestamp,
     utf8,
     utf8s,
     wrong_field,
 )
-from symd.rpc.wire.records import Conversion, record
 from symd.v1 import fact_pb2, module_pb2, name_service_pb2
 from symd.v1.module_pb2 import PackedDescription
 from symd.v1.module_service_pb2 import UpdateModuleRequest, UploadHeader, UploadModuleRequest

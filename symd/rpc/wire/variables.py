@@ -26,11 +26,13 @@ from symd.model.variables import (
 )
 from symd.rpc.wire.answers import from_answer, from_device_candidate, from_ranged_answer, to_answer, to_device_candidate
 from symd.rpc.wire.fields import (
+    Conversion,
     i64_or_none,
     module_digest,
     module_name,
     optional_digest,
     optional_path,
+    record,
     u64_or_none,
     utf8,
     utf8s,
@@ -38,7 +40,6 @@ from symd.rpc.wire.fields import (
     wrong_field,
 )
 from symd.rpc.wire.queries import add_any_query, from_any_query
-from symd.rpc.wire.records import I64_OR_NONE, U64_OR_NONE, Conversion, record
 from symd.v1 import variable_service_pb2 as pb
 
 
@@ -127,11 +128,8 @@ _MEMBER = record(
     Member,
     pb.TypeMember,
     {"type": "type_number"},
+    omit_misfits=True,
     type=TYPE_NUMBER,
-    offset=I64_OR_NONE,
-    bit_offset=I64_OR_NONE,
-    bit_size=U64_OR_NONE,
-    discriminant=I64_OR_NONE,
 )
 
 
@@ -194,14 +192,10 @@ _REGISTER = record(
     LocationRegister,
     pb.RegisterLocation,
     {"bytes": "width_bytes"},
-    number=U64_OR_NONE,
-    first_bit=U64_OR_NONE,
-    bits=U64_OR_NONE,
+    omit_misfits=True,
     machine_registers=Conversion(
         lambda names: pb.MachineRegisters(names=utf8s(names)), lambda found: tuple(found.names)
     ),
-    lane_bits=U64_OR_NONE,
-    lane_registers=U64_OR_NONE,
 )
 
 
@@ -255,12 +249,12 @@ _VARIABLE = record(
     Variable,
     pb.Variable,
     {"location": "location_text"},
+    omit_misfits=True,
     kind=Conversion(_VARIABLE_KINDS.__getitem__, _from_variable_kind),
     live=_RANGE,
     type_number=TYPE_NUMBER,
     locations=_LOCATION,
     block=_RANGE,
-    declared_line=U64_OR_NONE,
 )
 
 

@@ -13,6 +13,7 @@ from symd.rpc.wire.fields import module_name
 from symd.rpc.wire.watches import check_is_change, from_change, from_start, to_responses
 from symd.server.answering import Asked, method
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.guard import while_waited_for
 from symd.server.messages import COUNTED_BYTES
 from symd.server.paging import slice_page
@@ -21,6 +22,7 @@ from symd.server.work_queues import Work
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest, ResolveBreakpointResponse, WatchResponse
 
 
+@method(Right.READ)
 def resolve_breakpoint(
     service: ServiceContext, request: ResolveBreakpointRequest, call: Call
 ) -> ResolveBreakpointResponse:
@@ -42,7 +44,7 @@ def resolve_breakpoint(
     return ResolveBreakpointResponse(locations=page, refusal=to_refusal(answer), next_page_token=token, module=module)
 
 
-@method(work=Work.WATCH)
+@method(Right.READ, work=Work.WATCH)
 def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[WatchResponse]:
     """A thread that sleeps until something happens, the client changes its breakpoints, or the call ends."""
     first = next(requests, None)

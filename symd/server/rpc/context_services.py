@@ -21,6 +21,7 @@ from symd.rpc.wire.contexts import (
 from symd.rpc.wire.fields import context_id, context_name, module_digest
 from symd.server.answering import method
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.paging import bad_token, filled, from_token, to_token
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
@@ -51,7 +52,7 @@ from symd.v1.context_service_pb2 import (
 )
 
 
-@method(work=Work.WRITE)
+@method(Right.WRITE, work=Work.WRITE)
 def create_context(service: ServiceContext, request: CreateContextRequest, call: Call) -> CreateContextResponse:
     """Make a context known and give its record; adding it again changes nothing."""
     name = service.engine.contexts.add(from_context(request.context))
@@ -59,6 +60,7 @@ def create_context(service: ServiceContext, request: CreateContextRequest, call:
     return CreateContextResponse(context=to_context_record(service.engine.contexts.get(name)))
 
 
+@method(Right.READ)
 def get_context(service: ServiceContext, request: GetContextRequest, _call: Call) -> GetContextResponse:
     """Give the record of one context. Raises ``ContextNotFound``."""
     return GetContextResponse(context=to_context_record(service.engine.contexts.get(context_id(request.context))))
@@ -67,6 +69,7 @@ def get_context(service: ServiceContext, request: GetContextRequest, _call: Call
 LIST = "contexts"
 
 
+@method(Right.READ)
 def list_contexts(service: ServiceContext, request: ListContextsRequest, _call: Call) -> ListContextsResponse:
     """A token names the last context seen and its time, which counts when that one is gone."""
     records = _contexts_after(service, from_token(request.page_token, LIST, list, []))
@@ -90,7 +93,7 @@ def _contexts_after(service: ServiceContext, position: list[str | float]) -> Ite
         yield from dropwhile(lambda record: record.create_time <= added, service.engine.contexts.all())
 
 
-@method(work=Work.WRITE)
+@method(Right.WRITE, work=Work.WRITE)
 def delete_context(service: ServiceContext, request: DeleteContextRequest, call: Call) -> DeleteContextResponse:
     """Forget a context with its loads, unloads and aliases. Raises ``ContextNotFound``."""
     call.subject = request.context
@@ -98,7 +101,7 @@ def delete_context(service: ServiceContext, request: DeleteContextRequest, call:
     return DeleteContextResponse()
 
 
-@method(work=Work.WRITE)
+@method(Right.WRITE, work=Work.WRITE)
 def record_events(service: ServiceContext, request: RecordEventsRequest, call: Call) -> RecordEventsResponse:
     """Keep what happened in a context, all of it or nothing, and give the key of each event."""
     call.subject = request.context
@@ -109,6 +112,7 @@ def record_events(service: ServiceContext, request: RecordEventsRequest, call: C
 TOP = 1 << 63
 
 
+@method(Right.READ)
 def list_loads(service: ServiceContext, request: ListLoadsRequest, _call: Call) -> ListLoadsResponse:
     """A token is the number of the last load seen."""
     of = f"{request.context}/loads"
@@ -123,7 +127,7 @@ def list_loads(service: ServiceContext, request: ListLoadsRequest, _call: Call) 
     return ListLoadsResponse(loads=page.entries, next_page_token=to_token(of, page.last[0]) if page.last else "")
 
 
-@method(work=Work.WRITE)
+@method(Right.WRITE, work=Work.WRITE)
 def create_aliases(service: ServiceContext, request: CreateAliasesRequest, call: Call) -> CreateAliasesResponse:
     """Make other names of modules known, all of them or none."""
     aliases = from_create_request(request)
@@ -132,6 +136,7 @@ def create_aliases(service: ServiceContext, request: CreateAliasesRequest, call:
     return CreateAliasesResponse()
 
 
+@method(Right.READ)
 def get_alias(service: ServiceContext, request: GetAliasRequest, _call: Call) -> GetAliasResponse:
     """Give what a name means in a context, or else everywhere. Raises ``AliasNotFound``."""
     kind, key, context = from_key(request)
@@ -141,6 +146,7 @@ def get_alias(service: ServiceContext, request: GetAliasRequest, _call: Call) ->
     return GetAliasResponse(alias=to_alias(found))
 
 
+@method(Right.READ)
 def list_aliases(service: ServiceContext, request: ListAliasesRequest, _call: Call) -> ListAliasesResponse:
     """A token names the last alias seen."""
     digest, of = module_digest(request.module), f"{request.module}/aliases"
@@ -160,7 +166,7 @@ def _aliases_after(digest: Digest, position: list[str]) -> Alias | None:
     raise bad_token()
 
 
-@method(work=Work.WRITE)
+@method(Right.WRITE, work=Work.WRITE)
 def delete_alias(service: ServiceContext, request: DeleteAliasRequest, call: Call) -> DeleteAliasResponse:
     """Forget what a name means. Raises ``AliasNotFound``."""
     call.subject = f"{request.kind} {request.key}"

@@ -36,6 +36,7 @@ from symd.rpc.wire.modules import (
 )
 from symd.server.answering import method
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.guard import check_deadline, check_waited_for, while_wanted
 from symd.server.messages import module_too_large
 from symd.server.paging import DEFAULT_SIZE, bad_token, filled, from_token, page_size, to_token, written_page
@@ -45,6 +46,7 @@ from symd.system.process import confinement
 from symd.v1 import module_service_pb2 as pb
 
 
+@method(Right.READ)
 def find_missing_modules(
     service: ServiceContext, request: pb.FindMissingModulesRequest, _call: Call
 ) -> pb.FindMissingModulesResponse:
@@ -54,7 +56,7 @@ def find_missing_modules(
     return pb.FindMissingModulesResponse(missing_modules=map(module_name, missing))
 
 
-@method(work=Work.UPLOAD)
+@method(Right.WRITE, work=Work.UPLOAD)
 def upload_module(
     service: ServiceContext, requests: Iterator[pb.UploadModuleRequest], call: Call
 ) -> pb.UploadModuleResponse:
@@ -113,7 +115,7 @@ def _mismatch(what: str) -> HashMismatch:
     return HashMismatch(what, hint="send the module again")
 
 
-@method(work=Work.GRAB)
+@method(Right.GRAB, work=Work.GRAB)
 def grab_module(service: ServiceContext, request: pb.GrabModuleRequest, call: Call) -> Iterator[pb.GrabModuleResponse]:
     """The build log first, also of a build that failed, then the result and its bytes."""
     _check_confined(service, call)
@@ -151,6 +153,7 @@ LIST = "modules"
 _BEFORE_ALL = float("-inf"), ""
 
 
+@method(Right.READ)
 def list_modules(service: ServiceContext, request: pb.ListModulesRequest, _call: Call) -> pb.ListModulesResponse:
     """A token names the last record seen, so what is added or removed shifts no page."""
     inline = min(page_size(request.page_size), DEFAULT_SIZE) + 1  # one more tells whether there is another page
@@ -177,6 +180,7 @@ def _seen(token: str) -> tuple[float, str]:
     return create_time, digest
 
 
+@method(Right.READ)
 def get_module(service: ServiceContext, request: pb.GetModuleRequest, _call: Call) -> pb.GetModuleResponse:
     """A module that cannot be read is answered with why."""
     record = service.engine.record(module_digest(request.module))
@@ -188,7 +192,7 @@ def get_module(service: ServiceContext, request: pb.GetModuleRequest, _call: Cal
     return pb.GetModuleResponse(module=to_module(record, summary, packed))
 
 
-@method(work=Work.WRITE)
+@method(Right.WRITE, work=Work.WRITE)
 def update_module(service: ServiceContext, request: pb.UpdateModuleRequest, call: Call) -> pb.UpdateModuleResponse:
     """Give a module another label, and return its record as it is then."""
     digest, label = from_update_request(request)
@@ -196,7 +200,7 @@ def update_module(service: ServiceContext, request: pb.UpdateModuleRequest, call
     return pb.UpdateModuleResponse(module=to_module(service.engine.relabel(digest, label)))
 
 
-@method(work=Work.WRITE)
+@method(Right.ADMIN, work=Work.WRITE)
 def delete_module(service: ServiceContext, request: pb.DeleteModuleRequest, call: Call) -> pb.DeleteModuleResponse:
     """Forget a module with its index and its aliases. Raises ``ModuleNotFound``."""
     call.subject = request.module
@@ -204,6 +208,7 @@ def delete_module(service: ServiceContext, request: pb.DeleteModuleRequest, call
     return pb.DeleteModuleResponse()
 
 
+@method(Right.READ)
 def list_code_objects(service: ServiceContext, request: pb.ListCodeObjectsRequest, _call: Call) -> bytes:
     """List the code objects of a module, in its order, page by page."""
     found = service.engine.module(module_digest(request.module)).objects
@@ -215,6 +220,7 @@ def _respond(items: Sequence[ObjectSummary], token: str) -> pb.ListCodeObjectsRe
     return pb.ListCodeObjectsResponse(code_objects=map(to_code_object, items), next_page_token=token)
 
 
+@method(Right.READ)
 def list_containers(service: ServiceContext, request: pb.ListContainersRequest, _call: Call) -> bytes:
     """List the containers that were opened on the way to a module's code objects, page by page."""
     found = service.engine.module(module_digest(request.module)).containers
@@ -226,6 +232,7 @@ def _containers_page(items: Sequence[ContainerSummary], token: str) -> pb.ListCo
     return pb.ListContainersResponse(containers=map(to_container, items), next_page_token=token)
 
 
+@method(Right.READ)
 def list_kernels(service: ServiceContext, request: pb.ListKernelsRequest, _call: Call) -> bytes:
     """List the kernels of all code objects of a module, or of one, page by page."""
     module = service.engine.module(module_digest(request.module))
@@ -270,6 +277,7 @@ class _Kernels(Sequence[tuple[str, KernelSummary]]):
         return item.path, item.kernels[at - self._ends[number]]
 
 
+@method(Right.READ)
 def read_code_object(
     service: ServiceContext, request: pb.ReadCodeObjectRequest, call: Call
 ) -> Iterator[pb.ReadCodeObjectResponse]:

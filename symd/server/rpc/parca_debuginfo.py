@@ -10,13 +10,14 @@ from symd.rpc.wire.fields import wrong_field
 from symd.server.answering import method
 from symd.server.build_ids import checked_build_id, is_known, received
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.messages import module_too_large
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.v1 import parca_debuginfo_pb2 as pb
 
 
-@method(work=Work.UPLOAD)
+@method(Right.WRITE, work=Work.UPLOAD)
 def upload(service: ServiceContext, requests: Iterator[pb.UploadRequest], call: Call) -> pb.UploadResponse:
     """Parca's DebuginfoService.Upload: pieces go to the disk as they come; the module is kept once it is whole and
     indexed, and named by its build ID."""
@@ -39,6 +40,7 @@ def _build_id(requests: Iterator[pb.UploadRequest]) -> str:
     return checked_build_id(first.info.build_id)
 
 
+@method(Right.READ)
 def should_initiate_upload(
     service: ServiceContext, request: pb.ShouldInitiateUploadRequest, _call: Call
 ) -> pb.ShouldInitiateUploadResponse:
@@ -53,6 +55,7 @@ def should_initiate_upload(
     return pb.ShouldInitiateUploadResponse(should_initiate_upload=wanted, reason=reason)
 
 
+@method(Right.WRITE)
 def initiate_upload(
     service: ServiceContext, request: pb.InitiateUploadRequest, call: Call
 ) -> pb.InitiateUploadResponse:
@@ -70,6 +73,7 @@ def initiate_upload(
     return pb.InitiateUploadResponse(upload_instructions=instructions)
 
 
+@method(Right.WRITE)
 def mark_upload_finished(
     service: ServiceContext, request: pb.MarkUploadFinishedRequest, call: Call
 ) -> pb.MarkUploadFinishedResponse:

@@ -8,12 +8,13 @@ from symd.rpc.wire.fields import wrong_field
 from symd.server.answering import method
 from symd.server.build_ids import checked_build_id, is_known, received
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.v1.pyroscope_debuginfo_pb2 import ShouldInitiateUploadResponse, UploadRequest, UploadResponse
 
 
-@method(work=Work.UPLOAD)
+@method(Right.WRITE, work=Work.UPLOAD)
 def upload(service: ServiceContext, requests: Iterator[UploadRequest], call: Call) -> Iterator[UploadResponse]:
     """Pyroscope's DebuginfoService.Upload: what the client has, whether it is wanted, and then its bytes, in one
     stream."""

@@ -18,6 +18,7 @@ from symd.rpc.wire.failures import to_status
 from symd.server.answering import method
 from symd.server.batches import ResponseSizeLimit, answer, check_columns, reply_from_index_file, reply_from_open_index
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.guard import check_waited_for, while_waited_for
 from symd.server.messages import COUNTED_BYTES
 from symd.server.paging import slice_page
@@ -37,7 +38,7 @@ from symd.v1.symbol_service_pb2 import (
 from symd.v1.variable_service_pb2 import GetVariablesRequest, GetVariablesResponse
 
 
-@method(inline=reply_from_open_index, cache_miss=reply_from_index_file)
+@method(Right.READ, inline=reply_from_open_index, cache_miss=reply_from_index_file)
 def symbolize(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
     """One address or a batch."""
     response, asked = SymbolizeResponse(), [request]
@@ -56,7 +57,7 @@ def _failed(number: int, error: SymdError) -> SymbolizeStreamResponse:
     return response
 
 
-@method(failed=_failed_batch)
+@method(Right.READ, failed=_failed_batch)
 def symbolize_stream(service: ServiceContext, request: SymbolizeStreamRequest, call: Call) -> SymbolizeStreamResponse:
     """Batch in, answer out; a batch that cannot be served does not end the stream."""
     response, asked = SymbolizeStreamResponse(id=request.id), [request.request]
@@ -73,6 +74,7 @@ _ROW_BYTES = 40
 """Bytes of a row in all columns of a table."""
 
 
+@method(Right.READ)
 def get_line_table(service: ServiceContext, request: GetLineTableRequest, call: Call) -> Iterator[GetLineTableResponse]:
     """Stream the line tables of a module: those of its source, or of the PTX that it was compiled through."""
     digest, path, level, within = line_tables.from_request(request)
@@ -100,6 +102,7 @@ def _ptx(
     return tables
 
 
+@method(Right.READ)
 def find_names(service: ServiceContext, request: FindNamesRequest, call: Call) -> FindNamesResponse:
     """Find kernels, functions and source files by name, page by page."""
     digest, wanted, path = modules.from_names_request(request)
@@ -114,6 +117,7 @@ AT_ONCE = 16
 """Addresses whose variables are read together: as many as a stack has, and not so many that they fill the memory."""
 
 
+@method(Right.READ)
 def get_variables(service: ServiceContext, request: GetVariablesRequest, call: Call) -> GetVariablesResponse:
     """Give what is in scope at each of the addresses, with types and locations."""
     digest, queries, path = variables.from_request(request)
@@ -133,6 +137,7 @@ def get_variables(service: ServiceContext, request: GetVariablesRequest, call: C
 Chunk = TypeVar("Chunk", GetListingResponse, ReadSourcesResponse)
 
 
+@method(Right.READ)
 def get_listing(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
     """Stream the instructions of a module's code, each with the frames that it comes from."""
     found = service.work_queues[Work.LARGE].run_for(call, partial(_made, service, request, call))
@@ -149,6 +154,7 @@ def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> li
     return found
 
 
+@method(Right.READ)
 def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> Iterator[ReadSourcesResponse]:
     """What the module carries, and the files that this daemon was allowed to read."""
     digest, files, path = listings.from_sources_request(request)
@@ -169,6 +175,7 @@ def _in_turn(service: ServiceContext, call: Call, size: int, chunks: Iterator[Ch
     return chunks if size < COUNTED_BYTES else service.work_queues[Work.BATCH].each_for(call, chunks)
 
 
+@method(Right.READ)
 def read_core(service: ServiceContext, request: ReadCoreRequest, call: Call) -> Iterator[ReadCoreResponse]:
     """Stream what every warp or wave of a GPU core dump was doing: the dump first, then each stack."""
     asked = cores.from_request(request)

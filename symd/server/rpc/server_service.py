@@ -12,7 +12,9 @@ from symd.index import VERSION
 from symd.model.texts import in_utf8
 from symd.rpc.wire.fields import to_duration
 from symd.rpc.wire.grabs import APIS
+from symd.server.answering import method
 from symd.server.call import Call
+from symd.server.config import Right
 from symd.server.messages import MAX_REQUEST
 from symd.server.paging import MAX_SIZE
 from symd.server.rpc.module_service import UPLOAD_CHUNK
@@ -35,6 +37,7 @@ def _to_limit(name: str, value: float) -> pb.Limit:
     return pb.Limit(name=name, duration=to_duration(value))
 
 
+@method(Right.READ)
 def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:
     """Tell what this daemon is, what it can do, and the limits that it was started with."""
     config, limits = service.config, service.config.limits
