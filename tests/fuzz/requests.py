@@ -23,9 +23,8 @@ from symd.rpc.wire import (
     modules,
     queries,
     variables,
-    watches,
 )
-from symd.server.paging import slice_page
+from symd.server.messages import slice_page
 from symd.store import Store
 from symd.v1 import (
     alias_service_pb2,
@@ -60,8 +59,8 @@ DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (variable_service_pb2.GetVariablesRequest, variables.from_request),
     (listing_service_pb2.GetListingRequest, listings.from_request),
     (breakpoint_service_pb2.ResolveBreakpointRequest, breakpoints.from_resolve_request),
-    (breakpoint_service_pb2.WatchRequest, watches.from_start),
-    (breakpoint_service_pb2.WatchRequest, watches.from_change),
+    (breakpoint_service_pb2.WatchRequest, breakpoints.from_start),
+    (breakpoint_service_pb2.WatchRequest, breakpoints.from_change),
     (context_service_pb2.RecordEventsRequest, contexts.from_record_request),
     (alias_service_pb2.CreateAliasesRequest, contexts.from_create_request),
     (alias_service_pb2.GetAliasRequest, contexts.from_key),

@@ -12,12 +12,11 @@ from symd.errors import BadQuery, ModuleNotFound
 from symd.formats.debug_ids import ALIAS_KIND, LONGEST
 from symd.model.contexts import Alias
 from symd.rpc.wire.fields import wrong_field
-from symd.server.answering import method
+from symd.server.answering import ServiceContext, method
 from symd.server.call import Call
 from symd.server.config import Right
 from symd.server.guard import check_deadline
 from symd.server.messages import module_too_large
-from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.v1 import parca_debuginfo_pb2 as pb
 
@@ -40,8 +39,9 @@ def is_known(engine: Host, build_id: str) -> bool:
 
 
 def received(service: ServiceContext, chunks: Iterable[bytes], build_ids: Sequence[str], call: Call) -> int:
-    """Keep the module that ``chunks`` are, once it is whole and was indexed, and let the build IDs, which were checked, name
-    it; its size in bytes. Raises what indexing it raises, and ``LimitExceeded`` for one of more than ``Limits.module_size`` bytes."""
+    """Keep the module that ``chunks`` are, once it is whole and was indexed, and let the build IDs, which were checked,
+    name it; its size in bytes. Raises what indexing it raises, and ``LimitExceeded`` for one of more than
+    ``Limits.module_size`` bytes."""
     largest = service.config.limits.module_size
     digest = hashlib.sha256()
     with service.engine.receive(f"build-id {build_ids[0][:200]}") as arriving:
