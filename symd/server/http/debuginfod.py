@@ -12,16 +12,18 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from symd.api import Host
-from symd.engine.debuginfod_client import Upstream
 from symd.errors import LimitExceeded, NotFound, ServerUnavailable, SymdError, Unsupported
 from symd.formats.debug_ids import ALIAS_KIND, NamedObject, checked_name, other_build_ids
 from symd.model.code import DebugScheme
 from symd.model.contexts import Alias
 from symd.model.summaries import ModuleSummary
 from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute
+
+if TYPE_CHECKING:
+    from symd.engine.debuginfod_client import Upstream
 
 BINARY: Final = "application/octet-stream"
 PIECE: Final = 1 << 18

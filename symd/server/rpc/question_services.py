@@ -22,7 +22,7 @@ from symd.model.line_tables import CodePart, LineLevel, LineTable, Listing, Rows
 from symd.model.texts import in_utf8, utf8_size
 from symd.model.waiting import waited_for
 from symd.model.watches import BreakpointChange, ChangeAcknowledged
-from symd.rpc.wire import cores, line_tables, listings, modules, variables
+from symd.rpc.wire import cores, line_tables, modules, variables
 from symd.rpc.wire.breakpoints import (
     check_is_change,
     from_change,
@@ -164,14 +164,14 @@ Chunk = TypeVar("Chunk", GetListingResponse, ReadSourcesResponse)
 def get_listing(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
     """Stream the instructions of a module's code, each with the frames that it comes from."""
     found = service.work_queues[Work.LARGE].run_for(call, partial(_made, service, request, call))
-    service.flight.keep(call, sum(listings.size_of(each) for each in found))
+    service.flight.keep(call, sum(line_tables.listing_bytes(each) for each in found))
     for listing in found:
-        yield from _in_turn(service, call, listings.size_of(listing), listings.to_chunks(listing))
+        yield from _in_turn(service, call, line_tables.listing_bytes(listing), line_tables.to_listing_chunks(listing))
 
 
 def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> list[Listing]:
     with waited_for(partial(check_waited_for, call)):
-        found = [*service.engine.listing(*listings.from_request(request))]
+        found = [*service.engine.listing(*line_tables.from_listing_request(request))]
     for listing in found:
         check_columns(listing.answers, service.config.limits)
     return found
@@ -180,7 +180,7 @@ def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> li
 @method(Right.READ)
 def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> Iterator[ReadSourcesResponse]:
     """What the module carries, and the files that this daemon was allowed to read."""
-    digest, files, path = listings.from_sources_request(request)
+    digest, files, path = line_tables.from_sources_request(request)
     on_disk = DiskSources(service.config)
     texts = service.work_queues[Work.LARGE].run_for(call, partial(service.engine.sources, digest, files, path))
     service.flight.keep(call, sum(utf8_size(each.text) for each in texts))
@@ -189,7 +189,7 @@ def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Cal
         size = utf8_size(found.text)
         from_disk = 0 if found is source else size
         with service.flight.holding(call.client, from_disk):
-            yield from _in_turn(service, call, size, listings.to_source_chunks(found))
+            yield from _in_turn(service, call, size, line_tables.to_source_chunks(found))
 
 
 def _in_turn(service: ServiceContext, call: Call, size: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
