@@ -106,11 +106,14 @@ from symd.rpc.wire.cores import to_request as to_core_request
 from symd.rpc.wire.failures import from_status
 from symd.rpc.wire.fields import checked_module_name, context_id, context_name, module_digest, module_name
 from symd.rpc.wire.grabs import GrabParts, to_grab_request
-from symd.rpc.wire.line_tables import from_chunks
+from symd.rpc.wire.line_tables import (
+    FILES,
+    from_chunks,
+    from_listing_chunks,
+    from_source_chunks,
+    to_listing_request,
+)
 from symd.rpc.wire.line_tables import to_request as to_lines_request
-from symd.rpc.wire.listings import FILES, from_source_chunks
-from symd.rpc.wire.listings import from_chunks as from_listing_chunks
-from symd.rpc.wire.listings import to_request as to_listing_request
 from symd.rpc.wire.location_tables import TableCache, TableReceiver
 from symd.rpc.wire.modules import (
     MAX_NAMES_PER_CALL,

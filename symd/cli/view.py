@@ -40,8 +40,8 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.texts import counted, file_label, plural
 from symd.query.source_files import Allowed, completed
 from symd.server.http.colouring import ColouredApart, Rows
+from symd.server.http.page import PROFILE, NamedProfile
 from symd.server.http.report import answers_of, kernels_of, report
-from symd.server.http.routes.page import PROFILE, NamedProfile
 from symd.server.http.site import Site
 from symd.server.http.viewing import viewed
 from symd.system.atomic_output import write_file_or_stdout

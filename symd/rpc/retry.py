@@ -23,7 +23,7 @@ from symd.errors import CallRefused, ServerUnavailable, StoreUnavailable, SymdEr
 from symd.model.breakpoints import Breakpoint, LocationSpec
 from symd.model.watches import BreakpointChange, ChangeAcknowledged, WatchEvent
 from symd.rpc.channel import PAUSES
-from symd.rpc.wire.watches import EventReader, WatchRequest, to_change, to_start
+from symd.rpc.wire.breakpoints import EventReader, WatchRequest, to_change, to_start
 
 WATCH_PAUSES: Final = (*PAUSES, 5.0, 5.0, 5.0, 5.0)
 """Seconds between the attempts of a watch, which outlives a store that is away for a moment, as a database is that is

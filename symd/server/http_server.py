@@ -22,22 +22,19 @@ from symd.engine.debuginfod_client import Upstream
 from symd.errors import FailedPrecondition, SymdError, Unauthenticated, Unavailable
 from symd.model.sources import SourceText
 from symd.rpc.addresses import BACKLOG, bound, is_loopback, parsed
-from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials
-from symd.server.build_ids import ModuleFetcher
+from symd.server.answering import DiskSources
+from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials, certified_name
 from symd.server.call import Call, next_number
-from symd.server.certificates import certified_name
 from symd.server.config import Config, Right
-from symd.server.http.app import KnownHosts, build_app
+from symd.server.http.app import KnownHosts, build_app, serving
 from symd.server.http.colouring import ColouredApart
-from symd.server.http.connections import serving
+from symd.server.http.debuginfod import ModuleFetcher
 from symd.server.http.exchange import Exchange
 from symd.server.http.principals import Entered, HttpAuthenticator, HttpPrincipal, SecretPathAuth
-from symd.server.http.routes import ROUTES
 from symd.server.http.site import CostClass, Site
 from symd.server.listening import UNIX, locked_folder, own_folder_address, socket_path
 from symd.server.logs import audit, log_request
 from symd.server.metrics import HttpMetrics, Metrics
-from symd.server.service_context import DiskSources
 from symd.server.work_queues import Work
 from symd.system.messages import os_error_text
 from symd.system.private_files import bind_socket
@@ -85,9 +82,7 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         colour = stack.enter_context(closing(ColouredApart()))
         site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch, colour=colour)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
-        app = build_app(
-            site, ROUTES, http_authenticator, names, _DaemonWorkQueue(daemon), ended=partial(_ended, counted)
-        )
+        app = build_app(site, http_authenticator, names, _DaemonWorkQueue(daemon), ended=partial(_ended, counted))
         tls = authenticator.certificates.context if authenticator.certificates is not None else None
         connections = stack.enter_context(serving(app, listener, tls))
         if counted is not None:

@@ -26,7 +26,7 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.api import Host
 from symd.config import Limits
-from symd.server.answering import Method, options_of, serve_stream, serve_unary
+from symd.server.answering import Method, ServiceContext, options_of, serve_stream, serve_unary
 from symd.server.authentication import Authenticator, build_authenticator
 from symd.server.config import Config, Right
 from symd.server.guard import Answer, guard
@@ -34,15 +34,12 @@ from symd.server.listening import GrpcServer, Options
 from symd.server.messages import MAX_REQUEST, BytesInFlight
 from symd.server.metrics import Metrics
 from symd.server.rpc import (
-    breakpoint_service,
     context_services,
     module_service,
     parca_debuginfo,
     pyroscope_debuginfo,
     question_services,
-    server_service,
 )
-from symd.server.service_context import ServiceContext
 from symd.server.standard_services import (
     HEALTH_CHECK,
     HEALTH_WATCH,
@@ -76,7 +73,7 @@ if TYPE_CHECKING:
 
 SERVICES: Final[Mapping[FileDescriptor, ModuleType]] = {
     alias_service_pb2.DESCRIPTOR: context_services,
-    breakpoint_service_pb2.DESCRIPTOR: breakpoint_service,
+    breakpoint_service_pb2.DESCRIPTOR: question_services,
     context_service_pb2.DESCRIPTOR: context_services,
     core_service_pb2.DESCRIPTOR: question_services,
     listing_service_pb2.DESCRIPTOR: question_services,
@@ -84,7 +81,7 @@ SERVICES: Final[Mapping[FileDescriptor, ModuleType]] = {
     name_service_pb2.DESCRIPTOR: question_services,
     parca_debuginfo_pb2.DESCRIPTOR: parca_debuginfo,
     pyroscope_debuginfo_pb2.DESCRIPTOR: pyroscope_debuginfo,
-    server_service_pb2.DESCRIPTOR: server_service,
+    server_service_pb2.DESCRIPTOR: question_services,
     symbol_service_pb2.DESCRIPTOR: question_services,
     variable_service_pb2.DESCRIPTOR: question_services,
 }

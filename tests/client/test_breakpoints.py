@@ -232,7 +232,7 @@ def test_a_stopping_daemon_ends_its_watches_at_once(both: Both) -> None:
 
 
 def test_an_event_of_many_places_comes_in_pieces_and_arrives_whole(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.rpc.wire.watches.LOCATIONS", 3)
+    monkeypatch.setattr("symd.rpc.wire.breakpoints.LOCATIONS", 3)
     digest = both.client.add(sample("blur/dg2-opt.dbg")).sha256
     with both.client.watch([Breakpoint("b", SourceLine("blur.cl", 8))]) as watch:
         assert heard(watch).answer == both.engine.locate(digest, SourceLine("blur.cl", 8))

@@ -19,13 +19,11 @@ from symd.rpc.wire import (
     fields,
     grabs,
     line_tables,
-    listings,
     modules,
     queries,
     variables,
-    watches,
 )
-from symd.server.paging import slice_page
+from symd.server.messages import slice_page
 from symd.store import Store
 from symd.v1 import (
     alias_service_pb2,
@@ -58,15 +56,15 @@ DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (symbol_service_pb2.GetLineTableRequest, line_tables.from_request),
     (name_service_pb2.FindNamesRequest, modules.from_names_request),
     (variable_service_pb2.GetVariablesRequest, variables.from_request),
-    (listing_service_pb2.GetListingRequest, listings.from_request),
+    (listing_service_pb2.GetListingRequest, line_tables.from_listing_request),
     (breakpoint_service_pb2.ResolveBreakpointRequest, breakpoints.from_resolve_request),
-    (breakpoint_service_pb2.WatchRequest, watches.from_start),
-    (breakpoint_service_pb2.WatchRequest, watches.from_change),
+    (breakpoint_service_pb2.WatchRequest, breakpoints.from_start),
+    (breakpoint_service_pb2.WatchRequest, breakpoints.from_change),
     (context_service_pb2.RecordEventsRequest, contexts.from_record_request),
     (alias_service_pb2.CreateAliasesRequest, contexts.from_create_request),
     (alias_service_pb2.GetAliasRequest, contexts.from_key),
     (module_service_pb2.UpdateModuleRequest, modules.from_update_request),
-    (listing_service_pb2.ReadSourcesRequest, listings.from_sources_request),
+    (listing_service_pb2.ReadSourcesRequest, line_tables.from_sources_request),
     (module_service_pb2.GrabModuleRequest, lambda request: grabs.from_grab_request(request, 10.0)),
     (module_service_pb2.ListKernelsRequest, _page),
 )

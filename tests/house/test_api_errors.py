@@ -18,7 +18,6 @@ ANSWERS = (
     *(
         "server/guard.py",
         "server/messages.py",
-        "server/paging.py",
         "server/work_queues.py",
         "capture/drivers/runner.py",
     ),

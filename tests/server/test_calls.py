@@ -28,7 +28,7 @@ from symd.model.summaries import ModuleRecord
 from symd.rpc.wire.answers import from_columns
 from symd.rpc.wire.failures import from_status
 from symd.rpc.wire.modules import from_facts
-from symd.server.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token, written_page
+from symd.server.messages import DEFAULT_PAGE_SIZE, PAGE_BYTES, slice_page, to_token, written_page
 from symd.server.rpc import module_service
 from symd.server.work_queues import Work
 from symd.store import Store, rows
@@ -215,7 +215,7 @@ def test_a_page_of_modules_is_read_from_where_the_last_one_ended(modules, runnin
     first = modules.ListModules(m.ListModulesRequest(page_size=2))
     modules.ListModules(m.ListModulesRequest(page_token=first.next_page_token))
     last = list(running.engine.modules())[1]
-    assert asked == [((float("-inf"), ""), 3), ((last.create_time, last.sha256), DEFAULT_SIZE + 1)]
+    assert asked == [((float("-inf"), ""), 3), ((last.create_time, last.sha256), DEFAULT_PAGE_SIZE + 1)]
 
 
 @pytest.mark.parametrize(

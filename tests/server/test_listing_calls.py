@@ -15,7 +15,7 @@ from symd.engine.engine import Engine
 from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound, ToolMissing
 from symd.model.line_tables import ListingPart
 from symd.model.sources import TextOrigin
-from symd.rpc.wire import listings
+from symd.rpc.wire import line_tables
 from symd.server.call import Call
 from symd.server.config import Config
 from symd.server.listening import listening
@@ -171,7 +171,7 @@ def test_large_files_are_left_out_and_many_names_are_asked_for_in_parts(both, co
     assert client.sources(digest, ["/tmp/symd-opencl/raycast.cl"])[0].text is not None
     monkeypatch.setattr("symd.client.FILES", 2)
     assert [each.file for each in client.sources(digest, list("abcde"))] == list("abcde")
-    monkeypatch.setattr("symd.rpc.wire.listings.FILES", 1)
+    monkeypatch.setattr("symd.rpc.wire.line_tables.FILES", 1)
     with pytest.raises(LimitExceeded):
         client.sources(digest, ["a", "b"])
 
@@ -207,7 +207,7 @@ def test_only_a_large_answer_is_made_in_turns(both, monkeypatch: pytest.MonkeyPa
 
 def test_texts_of_a_listing_are_counted_before_they_are_read(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressed debug data is a thousandth of its names."""
-    monkeypatch.setattr(listings, "to_chunks", lambda _listing: pytest.fail("written"))
+    monkeypatch.setattr(line_tables, "to_listing_chunks", lambda _listing: pytest.fail("written"))
     for engine, client in served(replace(config, limits=config.limits._replace(response_bytes=20))):
         digest = engine.add(SHADE).sha256
         with pytest.raises(LimitExceeded) as caught:

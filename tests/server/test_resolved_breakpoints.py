@@ -12,7 +12,7 @@ from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.server.call import Call, CallEnded
 from symd.server.config import Right
-from symd.server.rpc.breakpoint_service import resolve_breakpoint
+from symd.server.rpc.question_services import resolve_breakpoint
 from symd.store import Store
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest
 

@@ -13,7 +13,7 @@ from symd.model.breakpoints import Breakpoint, FunctionName
 from symd.server.call import Call
 from symd.server.config import Right
 from symd.server.messages import BytesInFlight
-from symd.server.rpc.breakpoint_service import keep_breakpoints
+from symd.server.rpc.question_services import keep_breakpoints
 
 
 def named(letter: str, size: int) -> Breakpoint:

@@ -1,4 +1,6 @@
-"""The application: host and authentication in front of every route, and the headers that every answer has.
+"""The application: the table of its routes, host and authentication in front of every route, and the headers that every
+answer has; and uvicorn, which serves it on an event loop in a thread of its own, with its bounds on connections and
+heads. Whoever lets strangers connect puts a reverse proxy in front (docs/security.md), which has more of them.
 
 A stranger's page can give its own name the address of this machine (DNS rebinding), and its browser would then let it
 read answers. So the name in a Host header has to be one of ours; an address written as numbers is nobody's name.
@@ -6,22 +8,38 @@ read answers. So the name in a Host header has to be one of ours; an address wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from html import escape
 from ipaddress import ip_address
 from typing import Any, Final
 
+import h11
+import uvicorn
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from symd.errors import SymdError, Unauthenticated
+from symd.rpc.addresses import BACKLOG
+from symd.server.http import debuginfod, listings, page, symbolication
 from symd.server.http.exchange import Ended, Exchange, error_reply, served
 from symd.server.http.principals import HttpAuthenticator
 from symd.server.http.site import HttpWorkQueue, Site, WebRoute
 
+ROUTES: Final[tuple[WebRoute, ...]] = (
+    *debuginfod.ROUTES,
+    *listings.ROUTES,
+    *page.ROUTES,
+    *symbolication.ROUTES,
+)
 LOCAL: Final = frozenset(("localhost",))
 
 
@@ -80,7 +98,6 @@ def _nobody(_exchange: Exchange) -> None:
 
 def build_app(
     site: Site,
-    routes: Iterable[WebRoute],
     authenticator: HttpAuthenticator,
     hosts: KnownHosts,
     work_queue: HttpWorkQueue,
@@ -88,10 +105,10 @@ def build_app(
     others: Sequence[Route] = (),
     ended: Ended = _nobody,
 ) -> ASGIApp:
-    """The application that serves ``routes``, each answered in ``work_queue``, and ``others``, routes of plain
+    """The application that serves ``ROUTES``, each answered in ``work_queue``, and ``others``, routes of plain
     Starlette, to whom ``authenticator`` lets in."""
     inside = Router(
-        [*others, *(each for route in routes for each in served(site, work_queue, route))], redirect_slashes=False
+        [*others, *(each for route in ROUTES for each in served(site, work_queue, route))], redirect_slashes=False
     )
     return _Entrance(inside, authenticator, hosts, ended)
 
@@ -170,3 +187,87 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+HEAD_BYTES: Final = 16 << 10
+"""The longest incomplete head of a request: its line and its headers."""
+SILENT_SECONDS: Final = 15
+"""How long the head of a connection's first request may take, once it is encrypted, and that of the next one after an
+answer. A TLS handshake has asyncio's own limit of a minute."""
+CONNECTIONS: Final = 384
+"""Connections open at a time; further ones are closed."""
+GRACE_SECONDS: Final = 3
+"""What requests that run get when the server ends."""
+
+
+class HttpConnection(H11Protocol):
+    """A connection of an HTTP client. It is closed at once where too many are open, and where the head of a request
+    does not come within uvicorn's time between requests."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "peercert": transport.get_extra_info("peercert")}
+        if len(self.connections) > CONNECTIONS:
+            transport.abort()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what comes, as uvicorn does, except that the timer goes on until a request's head is complete."""
+        self.conn.receive_data(data)
+        self.handle_events()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that what came is no request. Where an answer has begun, for which uvicorn raises an error, nothing more
+        can be said."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
+
+Context = Callable[[], ssl.SSLContext]
+
+
+@contextmanager
+def serving(app: ASGIApp, listener: socket.socket, tls: Context | None = None) -> Iterator[Callable[[], int]]:
+    """Serve ``app`` at the bound socket while it lasts; ``tls`` gives the context of each new connection. Gives what
+    says how many connections are open."""
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=HttpConnection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.CRITICAL,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS + 1,  # requests whose clients have left count, too
+        backlog=BACKLOG,
+        timeout_keep_alive=SILENT_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=HEAD_BYTES,
+    )
+    config.load()
+    if tls is not None:
+        config.ssl = _newest(tls)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), name="symd-web", daemon=True)
+    thread.start()
+    try:
+        yield lambda: len(server.server_state.connections)
+    finally:
+        server.should_exit = True
+        thread.join(GRACE_SECONDS * 2)
+
+
+def _newest(tls: Context) -> ssl.SSLContext:
+    """A context that gives way to the newest one at each handshake: certificates change while a server runs."""
+
+    def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = tls()
+
+    context = tls()
+    context.sni_callback = choose  # called for clients that send no name, too
+    return context

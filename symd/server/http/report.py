@@ -21,9 +21,9 @@ from symd.errors import KernelNotFound
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import ListingPart
 from symd.model.summaries import KernelSummary, ModuleSummary
+from symd.server.http.app import ROUTES
+from symd.server.http.page import FIRST, PROFILE, NamedProfile, assets
 from symd.server.http.principals import READER, HttpPrincipal
-from symd.server.http.routes import ROUTES
-from symd.server.http.routes.page import FIRST, PROFILE, NamedProfile, assets
 from symd.server.http.site import HttpRequest, Reply, Site, WebRoute
 
 MOST_KERNELS: Final = 64
@@ -163,7 +163,7 @@ def _places(listing: Mapping[str, Any], kernel: KernelSummary | None, most: int,
 
 
 def _offsets(listing: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """Section and offset of each instruction (``symd.server.http.routes.listings``)."""
+    """Section and offset of each instruction (``symd.server.http.listings``)."""
     steps = iter(listing["offset"])
     for section, length in zip(listing["sections"], listing["runs"], strict=True):
         offset = 0

@@ -17,10 +17,8 @@ from starlette.routing import Route
 
 from symd.errors import FailedPrecondition
 from symd.rpc.addresses import bound, is_loopback, parsed
-from symd.server.http.app import KnownHosts, build_app
-from symd.server.http.connections import serving
+from symd.server.http.app import KnownHosts, build_app, serving
 from symd.server.http.principals import HttpPrincipal, SecretPathAuth
-from symd.server.http.routes import ROUTES
 from symd.server.http.site import CostClass, Site
 
 Result = TypeVar("Result")
@@ -119,9 +117,7 @@ def viewed(make_site: Callable[[Presence], Site], address: str = ADDRESS) -> Ite
     authenticator, presence = SecretPathAuth("symd view"), Presence()
     listener, host, port = bound(address, "--address")
     try:
-        app = build_app(
-            make_site(presence), ROUTES, authenticator, KnownHosts(), work_queue, others=(presence.route(),)
-        )
+        app = build_app(make_site(presence), authenticator, KnownHosts(), work_queue, others=(presence.route(),))
         with serving(app, listener):
             start = f"http://{host}:{port}"
             yield View(f"{start}{authenticator.path}", f"{start}{authenticator.invitation()}", presence)

@@ -34,13 +34,20 @@ from symd.rpc.wire.modules import (
     to_module,
     to_unreadable_module,
 )
-from symd.server.answering import method
+from symd.server.answering import ServiceContext, method
 from symd.server.call import Call
 from symd.server.config import Right
 from symd.server.guard import check_deadline, check_waited_for, while_wanted
-from symd.server.messages import module_too_large
-from symd.server.paging import DEFAULT_SIZE, bad_token, filled, from_token, page_size, to_token, written_page
-from symd.server.service_context import ServiceContext
+from symd.server.messages import (
+    DEFAULT_PAGE_SIZE,
+    bad_token,
+    filled,
+    from_token,
+    module_too_large,
+    page_size,
+    to_token,
+    written_page,
+)
 from symd.server.work_queues import Work
 from symd.system.process import confinement
 from symd.v1 import module_service_pb2 as pb
@@ -156,7 +163,7 @@ _BEFORE_ALL = float("-inf"), ""
 @method(Right.READ)
 def list_modules(service: ServiceContext, request: pb.ListModulesRequest, _call: Call) -> pb.ListModulesResponse:
     """A token names the last record seen, so what is added or removed shifts no page."""
-    inline = min(page_size(request.page_size), DEFAULT_SIZE) + 1  # one more tells whether there is another page
+    inline = min(page_size(request.page_size), DEFAULT_PAGE_SIZE) + 1  # one more tells whether there is another page
     rest = service.engine.records(_seen(request.page_token), inline)
     page = filled(rest, request.page_size, to_module)
     return pb.ListModulesResponse(modules=page.entries, next_page_token=_token(page.last) if page.last else "")

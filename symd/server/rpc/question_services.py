@@ -1,32 +1,55 @@
-"""Questions about modules: addresses and line tables (SymbolService), names (NameService), variables (VariableService),
-listings and texts of sources (ListingService), and GPU core dumps (CoreService)."""
+"""The services that answer questions and change nothing: addresses and line tables (SymbolService), names
+(NameService), variables (VariableService), listings and texts of sources (ListingService), GPU core dumps
+(CoreService), where a breakpoint can go, now and in modules that come later (BreakpointService), and what this daemon
+is, what it can and what it takes (ServerService)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import TypeVar
 
+from symd import __version__
+from symd.capture.drivers.simulate import SIMULATED_PRODUCTS
 from symd.config import Limits
-from symd.errors import SymdError
+from symd.errors import InvalidInput, SymdError
+from symd.formats.containers import FORMATS
+from symd.index import VERSION
+from symd.model.breakpoints import Breakpoint
 from symd.model.cores import CoreDump
 from symd.model.line_tables import CodePart, LineLevel, LineTable, Listing, RowsInParts
-from symd.model.texts import utf8_size
+from symd.model.texts import in_utf8, utf8_size
 from symd.model.waiting import waited_for
-from symd.rpc.wire import cores, line_tables, listings, modules, variables
+from symd.model.watches import BreakpointChange, ChangeAcknowledged
+from symd.rpc.wire import cores, line_tables, modules, variables
+from symd.rpc.wire.breakpoints import (
+    check_is_change,
+    from_change,
+    from_resolve_request,
+    from_start,
+    size_of,
+    to_location,
+    to_refusal,
+    to_responses,
+)
 from symd.rpc.wire.failures import to_status
-from symd.server.answering import method
+from symd.rpc.wire.fields import module_name, to_duration
+from symd.rpc.wire.grabs import APIS
+from symd.server.answering import Asked, DiskSources, ServiceContext, method
 from symd.server.batches import ResponseSizeLimit, answer, check_columns, reply_from_index_file, reply_from_open_index
 from symd.server.call import Call
 from symd.server.config import Right
 from symd.server.guard import check_waited_for, while_waited_for
-from symd.server.messages import COUNTED_BYTES
-from symd.server.paging import slice_page
-from symd.server.service_context import DiskSources, ServiceContext
+from symd.server.messages import COUNTED_BYTES, MAX_PAGE_SIZE, MAX_REQUEST, slice_page
+from symd.server.rpc.module_service import UPLOAD_CHUNK
 from symd.server.work_queues import Work
+from symd.v1 import server_service_pb2 as pb
+from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest, ResolveBreakpointResponse, WatchResponse
 from symd.v1.core_service_pb2 import ReadCoreRequest, ReadCoreResponse
 from symd.v1.listing_service_pb2 import GetListingRequest, GetListingResponse, ReadSourcesRequest, ReadSourcesResponse
 from symd.v1.name_service_pb2 import FindNamesRequest, FindNamesResponse
+from symd.v1.server_service_pb2 import DisassemblerInfo, GetServerInfoRequest, GetServerInfoResponse, ServerInfo
 from symd.v1.symbol_service_pb2 import (
     GetLineTableRequest,
     GetLineTableResponse,
@@ -141,14 +164,14 @@ Chunk = TypeVar("Chunk", GetListingResponse, ReadSourcesResponse)
 def get_listing(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
     """Stream the instructions of a module's code, each with the frames that it comes from."""
     found = service.work_queues[Work.LARGE].run_for(call, partial(_made, service, request, call))
-    service.flight.keep(call, sum(listings.size_of(each) for each in found))
+    service.flight.keep(call, sum(line_tables.listing_bytes(each) for each in found))
     for listing in found:
-        yield from _in_turn(service, call, listings.size_of(listing), listings.to_chunks(listing))
+        yield from _in_turn(service, call, line_tables.listing_bytes(listing), line_tables.to_listing_chunks(listing))
 
 
 def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> list[Listing]:
     with waited_for(partial(check_waited_for, call)):
-        found = [*service.engine.listing(*listings.from_request(request))]
+        found = [*service.engine.listing(*line_tables.from_listing_request(request))]
     for listing in found:
         check_columns(listing.answers, service.config.limits)
     return found
@@ -157,7 +180,7 @@ def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> li
 @method(Right.READ)
 def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> Iterator[ReadSourcesResponse]:
     """What the module carries, and the files that this daemon was allowed to read."""
-    digest, files, path = listings.from_sources_request(request)
+    digest, files, path = line_tables.from_sources_request(request)
     on_disk = DiskSources(service.config)
     texts = service.work_queues[Work.LARGE].run_for(call, partial(service.engine.sources, digest, files, path))
     service.flight.keep(call, sum(utf8_size(each.text) for each in texts))
@@ -166,7 +189,7 @@ def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Cal
         size = utf8_size(found.text)
         from_disk = 0 if found is source else size
         with service.flight.holding(call.client, from_disk):
-            yield from _in_turn(service, call, size, listings.to_source_chunks(found))
+            yield from _in_turn(service, call, size, line_tables.to_source_chunks(found))
 
 
 def _in_turn(service: ServiceContext, call: Call, size: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -197,3 +220,129 @@ def _check_stacks(dump: CoreDump, limits: Limits) -> None:
         room = ResponseSizeLimit(limits)
         for call in stack.frames:
             room.take_frames(call.frames)
+
+
+@method(Right.READ)
+def resolve_breakpoint(
+    service: ServiceContext, request: ResolveBreakpointRequest, call: Call
+) -> ResolveBreakpointResponse:
+    """Answer where a breakpoint can go in one module, page by page, or why it cannot."""
+    digest, asked, context = from_resolve_request(request)
+    with while_waited_for(call, service.config.limits):
+        located = service.engine.locate(
+            digest,
+            asked.where,
+            asked.path,
+            every_address=asked.every_address,
+            rules=asked.rules,
+            targets=asked.targets,
+            context=context,
+        )
+    of = f"{digest}/breakpoints/{sha256(repr((asked, context)).encode()).hexdigest()}"  # 100 rules make a long text
+    page, token = slice_page(located.locations, of, request.page_size, request.page_token, to_location)
+    module = None if located.module is None else module_name(located.module)
+    return ResolveBreakpointResponse(locations=page, refusal=to_refusal(located), next_page_token=token, module=module)
+
+
+@method(Right.READ, work=Work.WATCH)
+def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[WatchResponse]:
+    """A thread that sleeps until something happens, the client changes its breakpoints, or the call ends."""
+    first = next(requests, None)
+    if first is None:
+        raise InvalidInput("the watch has no message", hint="send start, and close your side after it or later")
+    start = from_start(first)
+    del first  # else as long as the watch
+    uncounted = keep_breakpoints(service, call, start.breakpoints)
+
+    def changes() -> Iterator[BreakpointChange]:
+        nonlocal uncounted
+        while (message := requests.poll()) is not None:
+            check_is_change(message)
+            try:
+                change = from_change(message)
+                uncounted = keep_breakpoints(service, call, change.add, uncounted)
+            except SymdError as error:
+                change = BreakpointChange(failure=error)
+            del message
+            yield change
+
+    with (
+        service.engine.watch(
+            start.breakpoints,
+            contexts=start.contexts,
+            apis=start.apis,
+            only_new=start.only_new,
+            resume_token=start.resume_token,
+            changes=changes,
+        ) as watching,
+        service.watches.opened(call.client, watching.close),
+    ):
+        if not call.add_callback(watching.close):
+            return  # it has ended already
+        service.check_running()
+        acknowledged = 0
+        with requests.notifying(watching.wake):
+            for event in watching:
+                if isinstance(event, ChangeAcknowledged):
+                    acknowledged += 1
+                yield from to_responses(event, acknowledged)
+        service.check_running()
+
+
+def keep_breakpoints(service: ServiceContext, call: Call, breakpoints: Iterable[Breakpoint], uncounted: int = 0) -> int:
+    """Count what breakpoints take, and ``uncounted`` bytes before, among those that the daemon holds for the client
+    until the watch ends; the bytes that are still too few to be counted. Raises ``Busy``."""
+    size = uncounted + sum(map(size_of, breakpoints))
+    if size < COUNTED_BYTES:
+        return size
+    service.flight.keep(call, size)
+    return 0
+
+
+_SECONDS = "_seconds"
+"""How the names of limits of time end."""
+
+
+def to_limits(limits: Limits, further: Mapping[str, int]) -> list[pb.Limit]:
+    """Every limit of ``limits``, then the ``further`` ones, by the names that errors give them."""
+    return [_to_limit(name, value) for name, value in {**limits._asdict(), **further}.items()]
+
+
+def _to_limit(name: str, value: float) -> pb.Limit:
+    if not name.endswith(_SECONDS):
+        return pb.Limit(name=name, amount=int(value))
+    return pb.Limit(name=name, duration=to_duration(value))
+
+
+@method(Right.READ)
+def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:
+    """Tell what this daemon is, what it can do, and the limits that it was started with."""
+    config, limits = service.config, service.config.limits
+    info = ServerInfo(
+        version=__version__,
+        index_version=VERSION,
+        services=service.services,
+        formats=[reader.NAME for reader in FORMATS],
+        apis=APIS.values(),
+        drivers=sorted(config.drivers),
+        simulated_products=SIMULATED_PRODUCTS,
+        disassemblers=[DisassemblerInfo(name=name, installed=here) for name, here in service.disassemblers.items()],
+        reads_source_files=bool(config.source_roots),
+        max_module_bytes=limits.module_size,
+        max_chunk_bytes=UPLOAD_CHUNK,
+        max_request_bytes=MAX_REQUEST,
+        max_batch=limits.batch,
+        max_streams=config.streams,
+        max_watches=service.watches.most_of_client,
+        max_page_size=MAX_PAGE_SIZE,
+        limits=to_limits(
+            limits,
+            {
+                "streams": config.streams,
+                "watches": config.watches,
+                "client_watches": service.watches.most_of_client,
+            },
+        ),
+        store=in_utf8(config.objects or str(config.store.absolute())) if call.is_owner else "",
+    )
+    return GetServerInfoResponse(info=info)

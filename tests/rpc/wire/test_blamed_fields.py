@@ -8,7 +8,7 @@ import pytest
 
 from symd.errors import BadQuery, InvalidInput
 from symd.model.breakpoints import Breakpoint, SourceLine, checked_breakpoints
-from symd.rpc.wire import contexts, variables, watches
+from symd.rpc.wire import breakpoints, contexts, variables
 from symd.v1 import alias_service_pb2, breakpoint_service_pb2, context_pb2, context_service_pb2, query_pb2
 from symd.v1.variable_service_pb2 import GetVariablesRequest
 
@@ -24,12 +24,12 @@ PLACELESS = context_pb2.MapEvent(load=context_pb2.Load(module=NAME, segments=[co
 
 def started(*pending: breakpoint_service_pb2.PendingBreakpoint) -> object:
     start = breakpoint_service_pb2.WatchStart(breakpoints=pending)
-    return watches.from_start(breakpoint_service_pb2.WatchRequest(start=start))
+    return breakpoints.from_start(breakpoint_service_pb2.WatchRequest(start=start))
 
 
 def changed(*pending: breakpoint_service_pb2.PendingBreakpoint) -> object:
     change = breakpoint_service_pb2.BreakpointChange(add=pending)
-    return watches.from_change(breakpoint_service_pb2.WatchRequest(change=change))
+    return breakpoints.from_change(breakpoint_service_pb2.WatchRequest(change=change))
 
 
 def recorded(*events: context_pb2.MapEvent) -> object:

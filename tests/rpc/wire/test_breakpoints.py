@@ -23,24 +23,22 @@ from symd.model.names import Match, NameQuery
 from symd.model.sources import PathRule
 from symd.model.watches import BreakpointChange, Resolved, WatchEvent, Watching
 from symd.rpc.wire.breakpoints import (
+    LOCATIONS_TEXT,
     MAX_PATH_RULES,
     MAX_TEXT,
-    from_answer,
-    from_breakpoint,
-    to_breakpoint,
-)
-from symd.rpc.wire.modules import from_names_request
-from symd.rpc.wire.watches import (
-    LOCATIONS_TEXT,
     EventReader,
     WatchRequest,
     check_is_change,
+    from_answer,
+    from_breakpoint,
     from_change,
     from_start,
+    to_breakpoint,
     to_change,
     to_responses,
     to_start,
 )
+from symd.rpc.wire.modules import from_names_request
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import name_service_pb2
 

@@ -20,7 +20,7 @@ from symd.model.addresses import (
 from symd.model.answers import Answers
 from symd.model.line_tables import Around, LineLevel, Listing, ListingPart
 from symd.model.sources import SourceText, TextOrigin
-from symd.rpc.wire import line_tables, listings
+from symd.rpc.wire import line_tables
 from symd.v1 import listing_service_pb2 as pb
 from symd.v1.line_table_pb2 import SectionRange as pb_range
 from symd.v1.query_pb2 import Query
@@ -61,44 +61,46 @@ def sent(chunks):
     return [type(chunk).FromString(chunk.SerializeToString()) for chunk in chunks]
 
 
-@pytest.mark.parametrize("count", [0, 1, 9, listings.ROWS, 2 * listings.ROWS + 5])
+@pytest.mark.parametrize("count", [0, 1, 9, line_tables.INSTRUCTIONS, 2 * line_tables.INSTRUCTIONS + 5])
 def test_a_listing_comes_back(count):
     given = listing(count)
-    (back,) = listings.from_chunks(sent(listings.to_chunks(given)))
+    (back,) = line_tables.from_listing_chunks(sent(line_tables.to_listing_chunks(given)))
     same(back, given)
 
 
 @pytest.mark.parametrize(("letter", "size"), [("x", 1), ("\u4e00", 3)])
 def test_long_texts_are_cut_by_their_bytes(letter, size):
     given = listing(8)
-    text = letter * (listings.TEXT // 4 // size + 1)
-    chunks = sent(listings.to_chunks(replace(given, text=[text] * 8)))
+    text = letter * (line_tables.TEXT // 4 // size + 1)
+    chunks = sent(line_tables.to_listing_chunks(replace(given, text=[text] * 8)))
     assert [len(chunk.rows.texts) for chunk in chunks] == [4, 4]
 
 
 def test_a_small_answer_is_one_message():
-    (chunk,) = sent(listings.to_chunks(listing(3)))
+    (chunk,) = sent(line_tables.to_listing_chunks(listing(3)))
     assert (chunk.header.instruction_count, chunk.rows.answers.count) == (3, 3)
-    (chunk,) = sent(listings.to_source_chunks(SourceText("a.cl", "text", TextOrigin.MODULE)))
+    (chunk,) = sent(line_tables.to_source_chunks(SourceText("a.cl", "text", TextOrigin.MODULE)))
     assert (chunk.source.file, chunk.chunk) == ("a.cl", b"text")
 
 
 def test_a_header_in_a_message_of_its_own_is_read():
     """As daemons have sent it."""
     given = listing(3)
-    (chunk,) = sent(listings.to_chunks(given))
-    (back,) = listings.from_chunks([pb.GetListingResponse(header=chunk.header), pb.GetListingResponse(rows=chunk.rows)])
+    (chunk,) = sent(line_tables.to_listing_chunks(given))
+    (back,) = line_tables.from_listing_chunks(
+        [pb.GetListingResponse(header=chunk.header), pb.GetListingResponse(rows=chunk.rows)]
+    )
     same(back, given)
     text = SourceText("a.cl", "text", TextOrigin.MODULE)
-    (chunk,) = sent(listings.to_source_chunks(text))
+    (chunk,) = sent(line_tables.to_source_chunks(text))
     parts = [pb.ReadSourcesResponse(source=chunk.source), pb.ReadSourcesResponse(chunk=chunk.chunk)]
-    assert list(listings.from_source_chunks(parts)) == [text]
+    assert list(line_tables.from_source_chunks(parts)) == [text]
 
 
 def test_several_come_back_in_order_with_what_has_no_instructions():
     given = [listing(3), listing(0, path="x", problem="not installed", disassembler=""), listing(20, path="")]
-    chunks = [chunk for each in given for chunk in listings.to_chunks(each)]
-    for one, other in zip(listings.from_chunks(sent(chunks)), given, strict=True):
+    chunks = [chunk for each in given for chunk in line_tables.to_listing_chunks(each)]
+    for one, other in zip(line_tables.from_listing_chunks(sent(chunks)), given, strict=True):
         same(one, other)
 
 
@@ -106,9 +108,9 @@ def test_long_texts_make_small_chunks():
     given = listing(100)
     more = {name: getattr(given, name) for name in ("code", "flow", "targets")}
     long = Listing("", None, "IGA", given.answers, given.size, ["x" * 300_000] * 100, **more)
-    chunks = sent(listings.to_chunks(long))
+    chunks = sent(line_tables.to_listing_chunks(long))
     assert max(chunk.ByteSize() for chunk in chunks) < 2_000_000
-    (back,) = listings.from_chunks(chunks)
+    (back,) = line_tables.from_listing_chunks(chunks)
     assert back.target is None
     same(back, long)
 
@@ -118,10 +120,13 @@ def test_a_part_comes_back():
     ranges = [SectionRange(section, SectionOffset(0), SectionOffset((1 << 64) - 1)) for section in (".text", 2)]
     for within in (None, "k", "", *ranges, *(Around(place, 3, 5) for place in places)):
         part = ListingPart("a/b", within, "dg2")
-        assert listings.from_request(listings.to_request("a" * 64, part)) == ("a" * 64, part)
+        assert line_tables.from_listing_request(line_tables.to_listing_request("a" * 64, part)) == ("a" * 64, part)
         asked = "a" * 64, "a/b", LineLevel.PTX, within
         assert line_tables.from_request(line_tables.to_request(*asked)) == asked
-    assert listings.from_request(listings.to_request("a" * 64, ListingPart())) == ("a" * 64, ListingPart())
+    assert line_tables.from_listing_request(line_tables.to_listing_request("a" * 64, ListingPart())) == (
+        "a" * 64,
+        ListingPart(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,24 +142,24 @@ def test_a_part_comes_back():
 )
 def test_a_part_that_cannot_be_is_blamed_on_its_field(fields, field):
     with pytest.raises(InvalidInput) as refused:
-        listings.from_request(pb.GetListingRequest(module=f"modules/{'a' * 64}", **fields))
+        line_tables.from_listing_request(pb.GetListingRequest(module=f"modules/{'a' * 64}", **fields))
     assert refused.value.metadata["field"] == field
 
 
 def test_fewer_instructions_than_announced_are_refused():
-    chunks = sent(listings.to_chunks(listing(2 * listings.ROWS)))
+    chunks = sent(line_tables.to_listing_chunks(listing(2 * line_tables.INSTRUCTIONS)))
     with pytest.raises(Malformed):
-        [*listings.from_chunks(chunks[:-1])]
+        [*line_tables.from_listing_chunks(chunks[:-1])]
     with pytest.raises(Malformed):
-        [*listings.from_chunks(chunks[1:])]
-    for field, value in (("code", b"x"), ("target_counts", b"\x01" * listings.ROWS), ("targets", b"x")):
+        [*line_tables.from_listing_chunks(chunks[1:])]
+    for field, value in (("code", b"x"), ("target_counts", b"\x01" * line_tables.INSTRUCTIONS), ("targets", b"x")):
         damaged = sent(chunks)
         setattr(damaged[0].rows, field, value)
         with pytest.raises(Malformed):
-            [*listings.from_chunks(damaged)]
+            [*line_tables.from_listing_chunks(damaged)]
     chunks[1].rows.texts.pop()
     with pytest.raises(Malformed):
-        [*listings.from_chunks(chunks)]
+        [*line_tables.from_listing_chunks(chunks)]
 
 
 def test_source_texts_come_back():
@@ -163,10 +168,10 @@ def test_source_texts_come_back():
         SourceText("empty.cl", "", TextOrigin.MODULE),
         SourceText("none.cl", md5=b"1" * 16, problem="nobody has it"),
     ]
-    chunks = [chunk for each in given for chunk in listings.to_source_chunks(each)]
+    chunks = [chunk for each in given for chunk in line_tables.to_source_chunks(each)]
     assert max(chunk.ByteSize() for chunk in chunks) < 2_000_000
-    assert list(listings.from_source_chunks(sent(chunks))) == given
-    assert not [*listings.from_source_chunks([])]
+    assert list(line_tables.from_source_chunks(sent(chunks))) == given
+    assert not [*line_tables.from_source_chunks([])]
 
 
 def test_origins_have_the_numbers_of_the_wire():

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import symd.server.http.connections
+import symd.server.http.app
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.model.answers import Answer, Frame, Reason
@@ -21,9 +21,9 @@ from symd.model.names import NamedItem, NameKind
 from symd.server import messages
 from symd.server.config import Config
 from symd.server.http import exchange
-from symd.server.http.connections import HEAD_BYTES
-from symd.server.http.routes.page import MOST_NAMES, MOST_TEXT
-from symd.server.http.routes.symbolication import VALUES, parsed
+from symd.server.http.app import HEAD_BYTES
+from symd.server.http.page import MOST_NAMES, MOST_TEXT
+from symd.server.http.symbolication import VALUES, parsed
 from symd.server.http_server import web_served
 from symd.server.metrics import Metrics
 from symd.server.server import build_daemon
@@ -120,7 +120,7 @@ def test_a_head_is_bounded(tmp_path, size):
 @pytest.mark.parametrize("answered", [False, True])
 @pytest.mark.parametrize("said", ["", "GET / HT"])
 def test_a_connection_without_a_whole_head_is_closed(tmp_path, monkeypatch, said, answered):
-    monkeypatch.setattr(symd.server.http.connections, "SILENT_SECONDS", 1)
+    monkeypatch.setattr(symd.server.http.app, "SILENT_SECONDS", 1)
     with served(tmp_path) as page, page.connected() as connection:
         if answered:
             connection.sendall(f"GET {page.path}api/about HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -134,7 +134,7 @@ def test_a_connection_without_a_whole_head_is_closed(tmp_path, monkeypatch, said
 
 
 def test_connections_beyond_the_bound_are_closed(tmp_path, monkeypatch):
-    monkeypatch.setattr(symd.server.http.connections, "CONNECTIONS", 3)
+    monkeypatch.setattr(symd.server.http.app, "CONNECTIONS", 3)
     with served(tmp_path) as page:
         with ExitStack() as stack:
             for _ in range(3):

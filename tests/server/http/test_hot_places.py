@@ -13,7 +13,7 @@ from symd.model.identities import ObjectPath
 from symd.model.sources import PathRule
 from symd.profiles.placed import InstructionPlace, PlacedSamples
 from symd.profiles.samples import ValueType
-from symd.server.http.routes.page import PROFILE, NamedProfile
+from symd.server.http.page import PROFILE, NamedProfile
 from symd.server.http.site import Site
 from symd.server.http.viewing import viewed
 from tests.server.http.browser import PHONE, chromium, opened

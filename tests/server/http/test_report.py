@@ -17,8 +17,8 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import WHOLE_MODULE
 from symd.model.sources import SourceText, TextOrigin
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
+from symd.server.http.page import assets, samples_json
 from symd.server.http.report import answers_of, joined_script, kernels_of, report
-from symd.server.http.routes.page import assets, samples_json
 from symd.server.http.site import Site
 from symd.server.http.viewing import viewed
 from tests.formats.containers.amd import objects

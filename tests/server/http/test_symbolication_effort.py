@@ -132,7 +132,7 @@ def test_a_request_is_given_up_when_its_client_leaves(tmp_path, engine, caplog):
 
 
 def test_who_waits_when_the_daemon_stops_is_told_so(tmp_path, engine, monkeypatch):
-    monkeypatch.setattr("symd.server.http.connections.GRACE_SECONDS", 1)
+    monkeypatch.setattr("symd.server.http.app.GRACE_SECONDS", 1)
     with contextlib.ExitStack() as stack:
         stack.callback(engine.go_on.set)
         with served(tmp_path, engine) as page:

@@ -19,7 +19,7 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable, Listing, ListingPart
 from symd.model.summaries import KernelSummary
 from symd.model.waiting import waited_for
-from symd.server.http.routes.page import checked
+from symd.server.http.page import checked
 from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 TEXTS = ("kernel", "function", "linkage_name", "file")
