@@ -84,7 +84,9 @@ def verbs(tree: ast.Module) -> int:
     """How many verbs with their summaries the tables of a module have; 0 without tables of verbs."""
     named = (node for node in tree.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name))
     tables = [node for node in named if ast.unparse(node.target) in ("SECTIONS", "OTHERS", "BELOW")]
-    texts = (value for table in tables for node in ast.walk(table) if isinstance(node, ast.Dict) for value in node.values)
+    texts = (
+        value for table in tables for node in ast.walk(table) if isinstance(node, ast.Dict) for value in node.values
+    )
     return sum(isinstance(text, ast.Constant) for text in texts)
 
 
