@@ -81,13 +81,13 @@ def figures(checkout: Path) -> dict[str, object]:
 
 
 def verbs(tree: ast.Module) -> int:
-    """How many verbs the table ``VERBS`` of a module has; 0 without one."""
-    tables = (
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "VERBS"
+    """How many verbs with their summaries the tables of a module have; 0 without tables of verbs."""
+    named = (node for node in tree.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name))
+    tables = [node for node in named if ast.unparse(node.target) in ("SECTIONS", "OTHERS", "BELOW")]
+    texts = (
+        value for table in tables for node in ast.walk(table) if isinstance(node, ast.Dict) for value in node.values
     )
-    return sum(len(table.elts) for table in tables if isinstance(table, ast.Tuple))
+    return sum(isinstance(text, ast.Constant) for text in texts)
 
 
 def main() -> None:

@@ -15,11 +15,21 @@ from typing import Any, NamedTuple
 import click
 
 from symd.cli.call_files import call_text
+from symd.cli.drop_ins import (
+    FunctionNames,
+    GpuModule,
+    StyledQuestion,
+    StyleOptions,
+    Symbolize,
+    become,
+    binutils_text,
+    gpu_module,
+    readable,
+    written_frames,
+)
 from symd.cli.options import example
-from symd.cli.original_tools import GpuModule, Symbolize, become, gpu_module
 from symd.cli.output import write_raw
 from symd.cli.question_lines import RepeatedLines
-from symd.cli.style_options import FunctionNames, StyledQuestion, StyleOptions, binutils_text, readable, written_frames
 from symd.config import DEFAULT_LIMITS
 from symd.engine.files.opened_file import SmallFile
 from symd.errors import InvalidInput

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
 from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, write_json
-from symd.cli.store_places import is_url, named_store
+from symd.cli.store import is_url, named_store
 from symd.config import Limits
 from symd.model.reasons import ANSWERED, Reason
 from symd.model.texts import counted, plural

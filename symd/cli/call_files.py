@@ -339,8 +339,8 @@ _ABOUT = {"hot": "profile", "profile": "profile", "core": "core", "annotate": "t
 
 
 def _without_option(words: Sequence[_Word], about: str | None) -> Sequence[_Word]:
-    """Those of a call's arguments that are given without their option: the modules beside a file of the kind that the
-    verb is ``about``, or the one profile beside a module."""
+    """The arguments of a call that lack their option: the modules beside a file of the kind that the verb is ``about``,
+    or the one profile beside a module."""
     kinds = _kinds(words)
     moved = [word for word, kind in zip(words, kinds, strict=True) if kind == ("module" if about else "profile")]
     if about:

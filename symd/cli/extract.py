@@ -1,19 +1,27 @@
-"""``symd extract FILE DIR``: every code object as a file of its own."""
+"""``symd extract FILE DIR``: every code object as a file of its own; ``symd slim IN OUT``: an AMD code object without
+what the runtime does not need, its debug data in a file of its own."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 import click
 
-from symd.cli.file_objects import file_objects
-from symd.cli.options import example, file_verb
+from symd.cli.code_objects import daemon_object, daemon_of, fetching_server_option, file_objects
+from symd.cli.options import complete_files, example, file_verb, json_option, limit_option, shown_anyway
 from symd.cli.output import check_output_is_not_input, write_json, write_line
 from symd.config import Limits
+from symd.debuginfo.separate_files import Slimmed, slim
 from symd.engine.files.added_module import open_daemon_module
-from symd.errors import InvalidInput
+from symd.engine.files.input import read_input
+from symd.errors import InvalidInput, SymdError, UnknownFormat, Unsupported
+from symd.formats.budget import Budget
+from symd.formats.containers import identify
+from symd.formats.containers.amd import amdgpu
 from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
 from symd.system.atomic_output import output_folder, write_file, writing
@@ -41,7 +49,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, folder
         name = name_of(item)
         place = place or output_folder(folder, hint="choose another DIR")
         _write(place / name, data, file, force=force)
-        _report(item, folder / name, as_json)
+        _report_extracted(item, folder / name, as_json)
     if place is not None and is_whole:
         complain(f"{file} is one code object, with no others inside, so it was copied")
 
@@ -96,7 +104,7 @@ def _check_same(path: Path, data: bytes) -> None:
         raise InvalidInput("there is another file of that name", where=str(path), hint="--force replaces it")
 
 
-def _report(item: ObjectSummary, path: Path, as_json: bool) -> None:
+def _report_extracted(item: ObjectSummary, path: Path, as_json: bool) -> None:
     if not as_json:
         write_line(str(path))
         return
@@ -110,3 +118,96 @@ def _report(item: ObjectSummary, path: Path, as_json: bool) -> None:
             "sha256": item.sha256,
         }
     )
+
+
+@click.command("slim", epilog=example("symd slim kernels.co small.co\nsymd symbolize small.co 0x1b00"))
+@click.argument("file", metavar="IN", shell_complete=complete_files)
+@click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--debug-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to write the debug data.  [default: OUT.debug]",
+)
+@fetching_server_option
+@limit_option
+@json_option
+@click.option("-g", "-S", "-d", "--strip-debug", "strip_debug", is_flag=True, hidden=True)
+@shown_anyway("-s", "--strip-all")
+def slim_command(
+    file: str,
+    output: Path,
+    debug_out: Path | None,
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+    strip_debug: bool,
+) -> None:
+    """Write IN, an AMD code object, to OUT, keeping only what the runtime needs.
+
+    Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel
+    descriptors and all addresses stay the same. Debug data goes to a file of its own. symd finds it next to OUT;
+    anywhere else, name it with --debug. IN can be "-" for standard input, or with --server modules/SHA256. Existing
+    files are replaced.
+    """
+    debug_path = debug_out or output.with_name(f"{output.name}.debug")
+    _check_apart(file, output, debug_path)
+    result = _slimmed(file, server, limits)
+    if result.debug:
+        write_file(debug_path, result.debug, hint="choose another name")
+    write_file(output, result.data, hint="choose another name")
+    _report_slimmed(file, output, debug_path if result.debug else None, result, as_json)
+    if strip_debug and result.removed:
+        complain(
+            f"{' '.join(result.removed)} were removed too, which the runtime does not read; llvm-objcopy --strip-debug"
+            f" {quote(file)} {quote(str(output))} keeps them"
+        )
+
+
+def _slimmed(file: str, server: str | None, limits: Limits) -> Slimmed:
+    daemon = daemon_of(file, server)
+    data = read_input(file, limits) if daemon is None else daemon_object(file, daemon, limits)
+    try:
+        if not amdgpu.claims(data):
+            raise _refusal(data)
+        return slim(data, Budget(limits, len(data)))
+    except SymdError as error:
+        raise error.prefix_where("standard input" if file == "-" else file) from None
+
+
+def _refusal(data: bytes) -> SymdError:
+    found = identify(data)
+    if found is None:
+        return UnknownFormat("neither an AMD code object nor any other format that symd knows")
+    hint = "symd extract FILE DIR writes the code objects inside as files of their own"
+    return Unsupported(f"this is {found.NAME}; only AMD code objects can be slimmed", hint=hint)
+
+
+def _check_apart(file: str, output: Path, debug: Path) -> None:
+    """Raises InvalidInput where an output would be written over the input, which has more than both outputs together,
+    or over the other output."""
+    check_output_is_not_input((output, debug), (file,))
+    if os.path.realpath(output) == os.path.realpath(debug):
+        raise InvalidInput("the debug data would replace the code object", where=str(output), hint="give another name")
+
+
+def _report_slimmed(file: str, output: Path, debug: Path | None, result: Slimmed, as_json: bool) -> None:
+    size, percent = len(result.data), round(100 * len(result.data) / result.before, 1)
+    if as_json:
+        fields = {
+            "file": file,
+            "before": result.before,
+            "output": str(output),
+            "after": size,
+            "percent": percent,
+            "debug": str(debug) if debug else None,
+            "debug_size": len(result.debug),
+            "removed": list(result.removed),
+        }
+        write_json(fields)
+        return
+    write_line(f"before   {result.before} bytes  {file}")
+    write_line(f"after    {size} bytes ({percent} %)  {output}")
+    if debug:
+        write_line(f"debug    {len(result.debug)} bytes  {debug}")
+    write_line(f"removed  {' '.join(result.removed) or 'nothing'}")

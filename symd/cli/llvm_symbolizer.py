@@ -12,26 +12,30 @@ from typing import NamedTuple, Self
 
 import click
 
-from symd.cli.options import example
-from symd.cli.original_tools import GpuModule, Symbolize, become, gpu_module, original
-from symd.cli.output import printable, write_raw
-from symd.cli.question_lines import RepeatedLines
-from symd.cli.style_options import (
+from symd.cli.drop_ins import (
     FunctionNames,
+    GpuModule,
     StyledQuestion,
     StyleOptions,
+    Symbolize,
     Written,
     WrittenFrame,
+    become,
     demangler,
     function_frames,
     gnu_text,
+    gpu_module,
     json_text,
     json_value,
     llvm_json,
     llvm_text,
+    original,
     readable,
     written_frames,
 )
+from symd.cli.options import example
+from symd.cli.output import printable, write_raw
+from symd.cli.question_lines import RepeatedLines
 from symd.config import DEFAULT_LIMITS
 from symd.errors import InvalidInput, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query

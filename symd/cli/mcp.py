@@ -21,7 +21,7 @@ from typing import Final
 
 import click
 
-from symd.cli.module_objects import is_of_daemon
+from symd.cli.code_objects import daemon_of
 from symd.cli.options import complete_files, example, limit_option, rules_option, server_option
 from symd.cli.process import AWAKE_SECONDS
 from symd.config import Limits
@@ -133,7 +133,7 @@ def command(
         symbolizer = with_python_names(opened_symbolizer, folders, limits)
 
         def opened(file: str) -> AskedModule:
-            if not is_of_daemon(file, server):
+            if daemon_of(file, server) is None:
                 _check(file, allowed)
             return AskedModule(symbolizer, add_module(symbolizer, file, server, limits, allowed=allowed))
 
@@ -151,7 +151,7 @@ def _allowed(roots: Sequence[Path], files: Sequence[str], server: str | None) ->
     try:
         return AllowedFiles(
             roots,
-            [_path_of(file) for file in files if not is_of_daemon(file, server)],
+            [_path_of(file) for file in files if daemon_of(file, server) is None],
             _HINT if server is None else _DAEMON_HINT,
         )
     except (OSError, ValueError) as error:

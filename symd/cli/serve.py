@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from symd.cli.auth_options import listen_options
-from symd.cli.limit_values import contradictions
-from symd.cli.options import example, limit_option, rules_option
-from symd.cli.store_places import is_url
+from symd.cli.options import example, limit_contradictions, limit_option, rules_option
+from symd.cli.store import is_url
+from symd.cli.token import listen_options
 from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.model.sources import PathRule
 from symd.server.config import Config, ListenConfig
@@ -324,7 +323,7 @@ def command(
     source = click.get_current_context().get_parameter_source("certificate_rights")
     is_given = source is not click.core.ParameterSource.DEFAULT
     warnings = [
-        *(f"--limit: {sentence}" for sentence in contradictions(limits)),
+        *(f"--limit: {sentence}" for sentence in limit_contradictions(limits)),
         *without_effect(addresses, http, listen, is_certificate_rights_given=is_given),
     ]
     from symd.cli.serving import serve_until_stopped  # noqa: PLC0415 - 275 ms: the help need not wait for gRPC and NumPy

@@ -15,6 +15,7 @@ import click
 from symd.cli.advice import corrected_call
 from symd.cli.answer_lines import AnswerLines, TextLines
 from symd.cli.call_files import call_text, instead_of_a_query, typed_words
+from symd.cli.drop_ins import Styled, style_options
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -29,7 +30,6 @@ from symd.cli.options import (
 )
 from symd.cli.question_lines import arriving_pieces
 from symd.cli.session import Ask, AskedKernels, Session, is_read_by_a_person
-from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
 from symd.engine.files import gc_frozen, hints_name
 from symd.engine.files.input import module_digest

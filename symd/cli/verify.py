@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from symd.cli.module_objects import daemon_objects, fetching_server_option, is_of_daemon
+from symd.cli.code_objects import daemon_objects, daemon_of, fetching_server_option
 from symd.cli.options import example, file_argument, json_option, limit_option, object_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
@@ -48,8 +48,8 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
     Exit code 1: there is a difference, or nothing was compared. FILE can be "-" for standard input. With --server it
     can be modules/SHA256: the code objects then come from the daemon, and both readings are done here.
     """
-    of_daemon = is_of_daemon(file, server)
-    codes = tuple(daemon_objects(file, server, limits)) if of_daemon else _codes(file, limits, debug)
+    daemon = daemon_of(file, server)
+    codes = _codes(file, limits, debug) if daemon is None else tuple(daemon_objects(file, daemon, limits))
     chosen = [code for code in codes if path is None or code.path == path]
     if path is not None and not chosen:
         raise ObjectNotFound.at(path, (code.path for code in codes), file)
@@ -70,7 +70,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
         for line in summary_lines(file, report):
             write_line(line)
         if contradictory:
-            where = f"--server {quote(server or '')} {quote(file)}" if of_daemon else quote(file)
+            where = quote(file) if daemon is None else f"--server {quote(daemon)} {quote(file)}"
             readings = "the two readings differ" if report.differences else "both readings agree"
             write_line(
                 f"{readings}; the debug data contradicts itself: {contradictory} of {text} bytes of code are CONTRADICTORY"

@@ -9,7 +9,7 @@ import click
 
 from symd.capture.process import is_running
 from symd.cli.contexts import chosen_context, event_text, process_text
-from symd.cli.locate import readable, write_answer
+from symd.cli.lines import readable, write_answer
 from symd.cli.options import (
     daemon_option,
     demangle_option,

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from symd.cli.drop_ins import FunctionNames, source_lines
 from symd.cli.llvm_symbolizer import Question, parse, read_question
 from symd.cli.question_lines import _LONGEST_KEPT, RepeatedLines
-from symd.cli.style_options import FunctionNames, source_lines
 from tests.cli.conftest import SYMD, Run, drawn_on, pseudo_terminal
 from tests.tools import require
 

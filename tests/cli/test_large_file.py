@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli import file_objects
+from symd.cli import code_objects
 from symd.cli.output import Branch, write_tree
 from symd.engine.files import opened_file
 from symd.formats.containers.nvidia import cubin_facts
@@ -62,7 +62,7 @@ def test_info_unpacks_the_attributes_of_kernels_for_json_alone(run, monkeypatch)
     """Libraries have tens of thousands of kernels, whose text says how many attributes there are."""
     decoded, hashed = [], []
     monkeypatch.setattr(cubin_facts, "read", counted(cubin_facts.read, decoded))
-    monkeypatch.setattr(file_objects, "sha256_of", counted(file_objects.sha256_of, hashed))
+    monkeypatch.setattr(code_objects, "sha256_of", counted(code_objects.sha256_of, hashed))
 
     def own_sections():
         return [where for _, where, *_ in decoded if where.startswith(".nv.info.")]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from symd.cli.limit_values import contradictions, limits_of
+from symd.cli.options import limit_contradictions, limits_of
 from symd.config import MIB, Limits
 
 
@@ -68,13 +68,13 @@ def test_what_is_no_value_is_refused_with_what_may_be_written(text: str, said: s
 
 
 def test_the_defaults_do_not_contradict_each_other() -> None:
-    assert not [*contradictions(Limits())]
+    assert not [*limit_contradictions(Limits())]
 
 
 def test_contradictions_name_both_limits_and_their_values() -> None:
-    (one,) = contradictions(Limits(bytes_in_flight=90 * MIB))
+    (one,) = limit_contradictions(Limits(bytes_in_flight=90 * MIB))
     assert one.startswith("client_bytes_in_flight (96 MiB) is more than bytes_in_flight (90 MiB): ")
-    assert len([*contradictions(Limits(store_size=5, request_bytes=100 * MIB))]) == 2
+    assert len([*limit_contradictions(Limits(store_size=5, request_bytes=100 * MIB))]) == 2
 
 
 def test_the_page_of_the_limits_is_named_where_it_is() -> None:

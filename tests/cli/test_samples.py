@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli import samples
+from symd.cli import setup
 from tests.cli.conftest import Run
 
 
@@ -15,7 +15,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for file in ("samples/kernels/vadd.cl", "samples/__pycache__/left.pyc", "protos/symd.proto"):
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(file)
-    monkeypatch.setattr(samples, "shipped", folder.joinpath)
+    monkeypatch.setattr(setup, "shipped", folder.joinpath)
     return folder
 
 

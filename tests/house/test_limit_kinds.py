@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from symd.cli.limit_values import COUNT, SIZE, TIME, allowed, kind, limits_of, shown
+from symd.cli.options import COUNT, SIZE, TIME, limit_kind, limit_range, limit_text, limits_of
 from symd.config import MIB, Limits
 from symd.server import work_queues
 from symd.server.config import Config
@@ -18,15 +18,15 @@ NAMES = Limits._fields
 @pytest.mark.parametrize("name", NAMES)
 def test_every_default_is_allowed_and_of_the_kind_that_it_looks_like(name: str) -> None:
     value = Limits()._asdict()[name]
-    lowest, highest = allowed(name)
+    lowest, highest = limit_range(name)
     assert lowest <= value <= highest
-    assert (kind(name) is TIME) == isinstance(value, float)
-    assert (kind(name) is SIZE) == (kind(name) is not TIME and value >= MIB and value % MIB == 0)
-    assert getattr(limits_of((f"{name}={shown(name, value).replace(',', '')}",)), name) == value
+    assert (limit_kind(name) is TIME) == isinstance(value, float)
+    assert (limit_kind(name) is SIZE) == (limit_kind(name) is not TIME and value >= MIB and value % MIB == 0)
+    assert getattr(limits_of((f"{name}={limit_text(name, value).replace(',', '')}",)), name) == value
 
 
 def test_every_kind_is_met() -> None:
-    assert {kind(name).what for name in NAMES} == {SIZE.what, COUNT.what, TIME.what}
+    assert {limit_kind(name).what for name in NAMES} == {SIZE.what, COUNT.what, TIME.what}
 
 
 def test_work_queues_name_bounds_that_there_are() -> None:

@@ -1,5 +1,6 @@
-"""A file that is read here described, and its code objects one by one, as a daemon tells of a module, but without an
-engine. Large files (``opened_file`` says which those are) are mapped and opened one code object after the other."""
+"""The code objects of a file that is read here, and its description, as a daemon tells of a module, but without an
+engine; and those of a daemon's module, for verbs that work on files. Large files (``opened_file`` says which those are)
+are mapped and opened one code object after the other."""
 
 from __future__ import annotations
 
@@ -8,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
+from symd.cli.options import server_option_that
 from symd.config import Limits
 from symd.debuginfo import reading
 from symd.engine.files import gc_frozen, hints_name, working
-from symd.engine.files.input import called, check_no_module_name
+from symd.engine.files.added_module import open_daemon_module
+from symd.engine.files.input import called, check_no_module_name, module_beginning, module_digest
 from symd.engine.files.opened_file import is_large, is_long, mapped_file, whole_file
-from symd.errors import SymdError
+from symd.errors import ObjectNotFound, SymdError
 from symd.formats.budget import DebugBudget
 from symd.formats.containers import ContainerUnpacker
 from symd.formats.containers.code_reloader import read_now
@@ -131,3 +134,36 @@ def _described(code: CodeObject, budget: DebugBudget) -> ObjectSummary:
         return code_summary(code, _LATER)
 
     return judged_summary(DecodedObject(*reading.read_or_refused(code, budget)), _LATER)
+
+
+fetching_server_option = server_option_that(
+    "Take modules/SHA256, or the beginning of it, from the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT."
+    ' Everything else is read here. "default" is the daemon that runs here, "none" means no daemon.'
+)
+
+
+def daemon_of(file: str, server: str | None) -> str | None:
+    """``server`` where ``file`` is the name of a module that the daemon there has; None where it is that of a file."""
+    return server if module_digest(file) or module_beginning(file) else None
+
+
+def daemon_object(file: str, server: str, limits: Limits) -> bytes:
+    """The bytes of a module that is one code object. Raises ``ObjectNotFound`` where it holds several,
+    ``ModuleNotFound``."""
+    with open_daemon_module(file, server, limits) as module:
+        try:
+            return module.symbolizer.object_data(module.digest, "")
+        except ObjectNotFound:
+            hint = f"symd extract {file} DIR writes them as files of their own"
+            raise ObjectNotFound(
+                "the module is not itself a code object: it contains some", where=file, hint=hint
+            ) from None
+
+
+def daemon_objects(file: str, server: str, limits: Limits) -> Iterator[CodeObject]:
+    """Every code object of a module, each at its nesting path, read here. Raises ``ModuleNotFound``."""
+    with open_daemon_module(file, server, limits) as module:
+        for each in module.summary().objects:
+            data = module.symbolizer.object_data(module.digest, each.path)
+            (code,) = ContainerUnpacker(data, limits, "")
+            yield code._replace(path=each.path)
