@@ -7,6 +7,9 @@ programs: a program of root's may have become that user.
 One thread waits on the run's socket, on each process's connection and on each process's end. The sink hears of what
 came in before it hears of the process's end. The libraries may be another program's work, so that each message and file
 is checked (``records``), is read within limits, and costs at most its own connection.
+
+What runs that were killed have left is taken in the same way: their programs went on, and their libraries wrote records
+into files.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import hmac
 import logging
 import os
@@ -22,25 +26,25 @@ import socket
 import stat
 import struct
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import filterfalse
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from symd.capture import Sink
-from symd.capture.process import UNKNOWN_USER, image_number, is_trusted, opened
+from symd.capture import CaptureCounts, Sink
+from symd.capture.folder_sink import FolderSink, events_of
+from symd.capture.process import UNKNOWN_USER, boot_id, image_number, is_running, is_trusted, opened
 from symd.capture.program_files import is_device_code, read_part
 from symd.capture.records import Record, RecordEvents, RecordKind, parse_record, time_of
-from symd.capture.run_folder import RunFolder, listen, written_at
+from symd.capture.run_folder import RunFolder, abandoned, listen, written_at
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, PermissionDenied, SymdError
 from symd.formats.containers import file_part
-from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
+from symd.model.captures import CapturedProcess, CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 
 _log: Final = logging.getLogger("symd.capture")
 CAPTURE_SIZE: Final = 1 << 30
@@ -55,44 +59,6 @@ _CREDENTIALS: Final = struct.Struct("=iII")
 _CONTROL_BYTES: Final = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(struct.calcsize("i"))
 """What comes with a message: who sent it, and one file."""
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-
-
-@dataclass
-class CaptureCounts:
-    """What came in."""
-
-    builds: int = 0
-    """Modules that a driver made or refused to make."""
-    modules: int = 0
-    failed: int = 0
-    brought: int = 0
-    """Device code that programs brought along in their files, for the runtime to load when it is needed."""
-    ways: Counter[CaptureWay] = field(default_factory=Counter)
-    """Modules by the way in which they were seen."""
-    lost: int = 0
-    """Records that could not be handed over."""
-    said_lost: int = 0
-    """Records that programs say they could not hand over; nobody can check that."""
-    refused: list[SymdError] = field(default_factory=list)
-    """Why messages were not taken: they made no sense, or passed a limit. The first few."""
-    refusals: int = 0
-    dumped: int = 0
-    """Modules that compilers and drivers wrote into the run's folder."""
-    untold: SymdError | None = None
-    """Why the sink did not take an event; the first reason."""
-    untold_events: int = 0
-    dumps_left_out: list[SymdError] = field(default_factory=list)
-    """Why dumped files were not taken."""
-
-    @property
-    def saw_modules(self) -> bool:
-        """Whether any module was built, dumped or embedded."""
-        return bool(self.builds or self.brought or self.dumped)
-
-    @property
-    def went_well(self) -> bool:
-        """Whether all that was seen is kept."""
-        return not (self.lost or self.said_lost or self.refusals or self.untold_events or self.dumps_left_out)
 
 
 _BUILDS: Final = (RecordKind.LOADED, RecordKind.BUILD_FAILED)
@@ -476,3 +442,40 @@ def _sender(control: Sequence[tuple[int, int, bytes]]) -> int:
 def _writer(status: os.stat_result) -> int:
     """The user who wrote a file, where nobody else could."""
     return UNKNOWN_USER if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else status.st_uid
+
+
+def recover(limits: Limits) -> int:
+    """Take the records of killed runs of this user to their folders of captures, and remove the runs' folders; how many
+    modules there were. Those whose programs still run are left for later, and so is one whose captures cannot be
+    kept."""
+    modules = 0
+    for folder, out in abandoned():
+        try:
+            if not folder.inner.exists():
+                folder.remove()
+                continue
+            with FolderSink(out, limits.capture_bytes) as sink:
+                counts = Receiver(folder, sink, limits, _events_of_ended(out)).finish()
+        except (SymdError, OSError):  # no room, no right or no descriptor: a later run tries again
+            folder.leave()
+            continue
+        modules += counts.modules
+        if folder.spooled():
+            folder.leave()
+        else:
+            folder.remove()
+    return modules
+
+
+def _events_of_ended(out: Path) -> Iterator[CaptureEvent]:
+    """The events of processes that run no more: several runs may share the folder, and those of others go on."""
+    runs = functools.cache(partial(_may_run, os.uname().nodename, boot_id()))
+    for event, _ in events_of(out, damaged=partial(_log.warning, "passed over: %s")):
+        if not isinstance(event, ModuleFound) and not runs(event.process):
+            yield event
+
+
+def _may_run(host: str, boot: str, process: CapturedProcess) -> bool:
+    if process.host != host:
+        return True
+    return process.boot in (boot, "") and is_running(process.process, process.start_time)

@@ -11,13 +11,12 @@ from typing import Final
 
 import click
 
-from symd.capture import OneAtATime, Sink
+from symd.capture import CaptureCounts, OneAtATime, Sink
 from symd.capture.drivers.simulate import simulation
 from symd.capture.folder import DumpFolder
 from symd.capture.folder_sink import SOURCES, FolderSink, own_folder
 from symd.capture.forward import ForwardingSink, Sent
-from symd.capture.receiver import CaptureCounts, Receiver
-from symd.capture.recovery import recover
+from symd.capture.receiver import Receiver, recover
 from symd.capture.run_folder import RunFolder, make_run_folder
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
 from symd.cli.captures_destination import Destination, destination, send_waiting, unanswered

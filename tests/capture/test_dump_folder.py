@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture import OneAtATime
+from symd.capture import CaptureCounts, OneAtATime
 from symd.capture import folder as watched
 from symd.capture.folder import DumpFolder, FolderWatch
-from symd.capture.receiver import CaptureCounts
 from symd.capture.ways import dump_environment
 from symd.cli.run import summary
 from symd.config import Limits

@@ -15,8 +15,8 @@ import pytest
 
 from symd.capture.folder_sink import EVENTS, FolderSink, events_of
 from symd.capture.process import start_time
+from symd.capture.receiver import recover
 from symd.capture.records import RecordEvents, parse_record
-from symd.capture.recovery import recover
 from symd.capture.run_folder import RunFolder, abandoned, in_use, make_run_folder
 from symd.config import Limits
 from symd.model.captures import ModuleLoaded, ModuleUnloaded, ProcessEnded

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from symd.capture import CaptureCounts
 from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder_sink import MODULES, FolderSink
 from symd.capture.forward import SENT
-from symd.capture.receiver import CaptureCounts
 from symd.capture.run_folder import RunFolder, make_run_folder
 from symd.cli import captures_destination
 from symd.cli.captures_destination import Destination, RefusalsToldSink, destination, send_waiting
