@@ -43,6 +43,7 @@ class GrpcServer:
     def __init__(self, handler: grpc.GenericRpcHandler, options: Options) -> None:
         leave_out_vanished_clients()
         self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="symd-loop", daemon=True)
         self._thread.start()
         others = threading.enumerate()
@@ -72,7 +73,7 @@ class GrpcServer:
         after ``seconds``. Stopping it again changes nothing."""
         if self._thread.is_alive():
             self.wait_for(self._server.stop(grace), seconds)
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._ended.set)
             self._thread.join(seconds)
 
     def wait_for(self, coroutine: Coroutine[Any, Any, Result], seconds: float | None = None) -> Result:
@@ -86,7 +87,9 @@ class GrpcServer:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        self._loop.run_until_complete(self._ended.wait())
+        # A task whose call has just ended goes on: gRPC prints the traceback of one that is cancelled at that moment.
+        self._loop.run_until_complete(asyncio.sleep(0))
         # The calls that were ended learn of it: their tasks are cancelled and run to their end.
         rest = asyncio.all_tasks(self._loop)
         for task in rest:

@@ -171,6 +171,46 @@ def test_a_signal_ends_it_well_while_a_stream_is_open(path, number):
         assert not path.exists()
 
 
+def test_a_call_that_ends_at_the_moment_when_its_loop_does_is_no_error():
+    """gRPC's own task for the call is about to go on then, and would print a traceback where it is cancelled."""
+    code = """
+import asyncio, threading
+import grpc
+from symd.server.listening import GrpcServer
+
+entered = threading.Event()
+
+async def handle(request, context):
+    entered.set()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        server._ended.set()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        raise
+
+class Handler(grpc.GenericRpcHandler):
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(handle)
+
+server = GrpcServer(Handler(), [])
+port = server.add_insecure_port("127.0.0.1:0")
+server.start()
+call = grpc.insecure_channel(f"127.0.0.1:{port}").unary_unary("/some/method").future(b"")
+entered.wait()
+try:
+    server.stop(0, 60)
+except BaseException:
+    pass  # it ended before it was told to
+print(call.code().name)
+"""
+    for turns in range(5):
+        command = [sys.executable, "-c", code.replace("TURNS", str(turns))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=True)
+        assert (done.stdout, "Traceback" in done.stderr) == ("UNAVAILABLE\n", False)
+
+
 def test_a_daemon_that_has_nothing_to_read_again_outlives_a_sighup(path):
     """Service managers send it for "reload"; only in a terminal does it say that nobody is there any more."""
     with daemon(f"unix:{path}", stdin=subprocess.DEVNULL) as (process, address):
