@@ -23,6 +23,15 @@ class _CompiledModules:
 
 if os.path.exists(_LIBRARY):  # noqa: PTH110 - pathlib is slow to import
     sys.meta_path.insert(0, _CompiledModules)
+else:
+    try:
+        import cython  # noqa: F401 - asked whether it is there
+    except ImportError:
+        _HERE = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib is slow to load
+        raise ImportError(
+            f"the sources of symd in {_HERE} are not compiled; for the symd that is installed start Python in another "
+            "folder, or compile these with: pip install -e ."
+        ) from None
 
 CO_OPTIMIZED, CO_NEWLOCALS, CO_VARARGS, CO_VARKEYWORDS = 0x1, 0x2, 0x4, 0x8
 CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200

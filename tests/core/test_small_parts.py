@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+import shutil
 import struct
+import subprocess
+import sys
 from array import array
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from symd import core
 from symd.core import (
     abbreviations,
     byte_reader,
@@ -329,3 +334,17 @@ def test_messages_are_counted_as_deep_as_they_are_known(core: ModuleType) -> Non
     assert core.message_count(data, bytes(kinds), 4) > 4
     assert core.message_count(data + b"\x0a\x7f", bytes(kinds), 1000) == 19
     assert core.message_count(b"", bytes(kinds), 1000) == 0
+
+
+def test_sources_that_are_not_compiled_say_what_to_do(tmp_path: Path) -> None:
+    """As of whoever starts Python in a clone after an install by ``pip install .``, without Cython."""
+    package = tmp_path / "symd" / "core"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    shutil.copy(core.__file__, package)
+    (tmp_path / "cython.py").write_text("raise ImportError")
+    command = [sys.executable, "-c", "import symd.core"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"ImportError: the sources of symd in {package.parent} are not compiled; ")
+    assert "start Python in another folder" in last
