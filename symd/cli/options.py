@@ -266,10 +266,10 @@ _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
 gRPC counts in 32 bits."""
 _SMALLER_FIRST: Final = (
     ("client_bytes_in_flight", "bytes_in_flight", "one client can never have its share"),
-    ("request_bytes", "client_bytes_in_flight", "a request that is limit_range is refused as BUSY, always"),
-    ("response_bytes", "client_bytes_in_flight", "a response that is limit_range is refused as BUSY, always"),
+    ("request_bytes", "client_bytes_in_flight", "a request that is allowed is refused as BUSY, always"),
+    ("response_bytes", "client_bytes_in_flight", "a response that is allowed is refused as BUSY, always"),
     ("bytes_in_flight", "daemon_memory", "calls are ended for want of memory before the limit is reached"),
-    ("module_size", "store_size", "a module that is limit_range does not fit into the store"),
+    ("module_size", "store_size", "a module that is allowed does not fit into the store"),
 )
 
 

@@ -160,7 +160,8 @@ class OtlpTables:
         one = entry(self.message.mapping_table, number, "mapping")
         names = (*self.build_ids(one), *filter(None, [self.strings.text(one.filename_strindex)]))
         if kernel is not None:
-            return AddressOrigin((*names, *_crc_names(names)), section=f".text.{kernel}", called=" or ".join(names))
+            called = " or ".join(names) or f"mapping {number}"
+            return AddressOrigin((*names, *_crc_names(names)), section=f".text.{kernel}", called=called)
         build_id, others = (names[0], names[1:]) if len(names) > 1 else ("", names)
         mapped = MappedRange(one.memory_start, one.memory_limit, one.file_offset)
         return AddressOrigin(others, build_id, mapped, called=f"mapping {number}")

@@ -1,8 +1,8 @@
 """The composition of the daemon: work queues, the routing table, health and reflection.
 
-The table has every RPC and its handler by its name. A new RPC is one function in a module of ``server/rpc``, with the
-method's name in snake_case; a new service is one line here, which names its file in ``protos/`` and that module. A
-function is decorated with the right that the method takes (``answering.method``), without which no server is built.
+The table has every RPC and its handler by its name. A new RPC is one function in a module of ``server/rpc``: it has the
+method's name in snake_case and is decorated with the right that the method takes (``answering.method``), without which
+no server is built. A new service is one line here, which names its file in ``protos/`` and the module of its functions.
 """
 
 from __future__ import annotations

@@ -179,6 +179,15 @@ def test_cuda_pc_frames_of_an_unknown_cubin_are_named(engine, sample):
     assert done.report.notes == ("no module was given for 00000000876543210000000000000000 or cubin-0000000087654321",)
 
 
+def test_cuda_pc_frames_of_a_cubin_without_a_name_are_counted(engine, sample):
+    data = published.ProfilesData.FromString(sample("cuda_pc.otlp"))
+    for mapping in data.dictionary.mapping_table:
+        mapping.ClearField("attribute_indices")
+        mapping.ClearField("filename_strindex")
+    done = profiles.symbolize(data.SerializeToString(), profiles.Resolver(engine, []))
+    assert done.report.notes == ("no module was given for mapping 1",)
+
+
 def test_samples_of_cuda_pc_frames_keep_reasons_times_and_threads(sample):
     found = profiles.samples(sample("cuda_pc.otlp"))
     assert [(one.values, dict(one.labels)["process.context.label.cuda_stall_reason"][-4:]) for one in found.samples] == [

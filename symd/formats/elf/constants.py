@@ -109,7 +109,6 @@ ELFCOMPRESS_ZLIB: Final = 1
 ELFCOMPRESS_ZSTD: Final = 2
 
 STB_LOCAL: Final = 0
-STT_NOTYPE: Final = 0
 STT_OBJECT: Final = 1
 STT_FUNC: Final = 2
 STT_SECTION: Final = 3
