@@ -208,11 +208,11 @@ def _of_object(
 
 
 def _kernel(kernel: KernelSummary, addresses: Mapping[int, int], texts: FactsText, style: Style) -> tuple[str, str]:
-    name, section, number, offset, size, facts = kernel
+    name, section, number, offset, size = kernel[:5]
     begin = addresses.get(number, 0)
     at = f" at {begin + offset:#x}" if begin else ""
     place = printable(f"{section or f'#{number}'}+{offset:#x}{at}, {size} bytes")
-    return f"kernel  {style(printable(name), 'green')}  {place}", texts.of(facts) if facts else ""
+    return f"kernel  {style(printable(name), 'green')}  {place}", texts.of(kernel.facts) if kernel.facts else ""
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Branch]:
