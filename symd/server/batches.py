@@ -16,11 +16,11 @@ from symd.model.contexts import DeviceAnswers, DeviceCandidate
 from symd.model.texts import utf8_size
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, add_device_answer, used_text_sections, write_columns
 from symd.rpc.wire.queries import Batch, from_request
-from symd.server.answering import ServiceContext
 from symd.server.call import Call
 from symd.server.guard import while_waited_for
 from symd.server.logs import note_request
 from symd.server.messages import parsed
+from symd.server.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
 QUERIES_AT_ONCE = 4

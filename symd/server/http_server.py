@@ -22,9 +22,9 @@ from symd.engine.debuginfod_client import Upstream
 from symd.errors import FailedPrecondition, SymdError, Unauthenticated, Unavailable
 from symd.model.sources import SourceText
 from symd.rpc.addresses import BACKLOG, bound, is_loopback, parsed
-from symd.server.answering import DiskSources
-from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials, certified_name
+from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials
 from symd.server.call import Call, next_number
+from symd.server.certificates import certified_name
 from symd.server.config import Config, Right
 from symd.server.http.app import KnownHosts, build_app, serving
 from symd.server.http.colouring import ColouredApart
@@ -35,6 +35,7 @@ from symd.server.http.site import CostClass, Site
 from symd.server.listening import UNIX, locked_folder, own_folder_address, socket_path
 from symd.server.logs import audit, log_request
 from symd.server.metrics import HttpMetrics, Metrics
+from symd.server.service_context import DiskSources
 from symd.server.work_queues import Work
 from symd.system.messages import os_error_text
 from symd.system.private_files import bind_socket

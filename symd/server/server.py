@@ -26,7 +26,7 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.api import Host
 from symd.config import Limits
-from symd.server.answering import Method, ServiceContext, options_of, serve_stream, serve_unary
+from symd.server.answering import Method, options_of, serve_stream, serve_unary
 from symd.server.authentication import Authenticator, build_authenticator
 from symd.server.config import Config, Right
 from symd.server.guard import Answer, guard
@@ -40,6 +40,7 @@ from symd.server.rpc import (
     pyroscope_debuginfo,
     question_services,
 )
+from symd.server.service_context import ServiceContext
 from symd.server.standard_services import (
     HEALTH_CHECK,
     HEALTH_WATCH,

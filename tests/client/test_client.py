@@ -66,7 +66,7 @@ def test_many_digests_are_asked_for_in_pieces(client, running, monkeypatch):
 
 
 def test_the_catalogue_and_long_lists_are_read_to_the_end(client, running, monkeypatch):
-    monkeypatch.setattr("symd.server.messages.DEFAULT_PAGE_SIZE", 2)
+    monkeypatch.setattr("symd.server.paging.DEFAULT_PAGE_SIZE", 2)
     for number in range(5):
         running.engine.add(b"FAKE" + bytes([number]), f"{number}")
     assert list(client.modules()) == list(running.engine.modules())

@@ -27,7 +27,7 @@ from symd.model.answers import Reason
 from symd.model.contexts import AddressForm, Alias, Context, Load, Segment, Unload
 from symd.server.config import Config
 from symd.server.listening import listening
-from symd.server.messages import to_token
+from symd.server.paging import to_token
 from symd.server.server import build_daemon
 from symd.store import Store
 from symd.v1 import context_pb2 as messages

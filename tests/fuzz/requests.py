@@ -23,7 +23,7 @@ from symd.rpc.wire import (
     queries,
     variables,
 )
-from symd.server.messages import slice_page
+from symd.server.paging import slice_page
 from symd.store import Store
 from symd.v1 import (
     alias_service_pb2,

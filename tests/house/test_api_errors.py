@@ -18,6 +18,8 @@ ANSWERS = (
     *(
         "server/guard.py",
         "server/messages.py",
+        "server/paging.py",
+        "server/service_context.py",
         "server/work_queues.py",
         "capture/drivers/runner.py",
     ),

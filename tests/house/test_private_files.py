@@ -28,7 +28,7 @@ ALLOWED = {
     ("cli/command_line.py", "formatter.write_text"): "text of click's help",
     ("query/disasm/iga_child.py", "open"): NONE,
     ("engine/reading/questions.py", "open"): NONE,
-    ("server/authentication.py", "open"): NONE,
+    ("server/certificates.py", "open"): NONE,
     ("server/access_file.py", "os.fchmod"): f"the mode of the access file that is replaced; {NAMED}",
     ("server/listening.py", "given.chmod"): "0660, for --socket-group",
     ("rpc/addresses.py", "listener.bind"): NOT_A_PATH,

@@ -28,7 +28,7 @@ from symd.model.summaries import ModuleRecord
 from symd.rpc.wire.answers import from_columns
 from symd.rpc.wire.failures import from_status
 from symd.rpc.wire.modules import from_facts
-from symd.server.messages import DEFAULT_PAGE_SIZE, PAGE_BYTES, slice_page, to_token, written_page
+from symd.server.paging import DEFAULT_PAGE_SIZE, PAGE_BYTES, slice_page, to_token, written_page
 from symd.server.rpc import module_service
 from symd.server.work_queues import Work
 from symd.store import Store, rows

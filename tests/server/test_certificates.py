@@ -13,7 +13,7 @@ import pytest
 from symd.client import Client
 from symd.errors import FailedPrecondition, PermissionDenied
 from symd.rpc.channel import Credentials
-from symd.server import authentication
+from symd.server import certificates
 from symd.server.authentication import Certificates, build_authenticator
 from symd.server.config import NO_RIGHTS, Config, ListenConfig
 from symd.server.listening import listening
@@ -107,14 +107,14 @@ def test_what_is_no_authority_is_said_in_symds_words(authority, tmp_path):
 
 def test_https_gets_what_grpc_gets_where_the_files_are_replaced_in_between(authority, monkeypatch):
     certificate, key = authority.issue("first")
-    read_private = authentication.read_private
+    read_private = certificates.read_private
 
     def read_and_replace(*arguments, **named):
         data = read_private(*arguments, **named)
         authority.issue("first", days=900)
         return data
 
-    monkeypatch.setattr(authentication, "read_private", read_and_replace)
+    monkeypatch.setattr(certificates, "read_private", read_and_replace)
     read = Certificates(ListenConfig(tls_certificate=certificate, tls_key=key))._served
     assert certificate.read_bytes() != read.chain
     assert served_by(read.context, authority) == ssl.PEM_cert_to_DER_cert(read.chain.decode())

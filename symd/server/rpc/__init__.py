@@ -1,8 +1,9 @@
 """One function a method, called as the method in snake_case, which decodes, asks the engine and encodes:
 
-    from symd.server.answering import ServiceContext, method
+    from symd.server.answering import method
     from symd.server.call import Call
     from symd.server.config import Right
+    from symd.server.service_context import ServiceContext
 
     @method(Right.READ)
     def get_thing(service: ServiceContext, request: GetThingRequest, call: Call) -> Thing:

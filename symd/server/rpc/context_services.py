@@ -19,10 +19,11 @@ from symd.rpc.wire.contexts import (
     to_load,
 )
 from symd.rpc.wire.fields import context_id, context_name, module_digest
-from symd.server.answering import ServiceContext, method
+from symd.server.answering import method
 from symd.server.call import Call
 from symd.server.config import Right
-from symd.server.messages import bad_token, filled, from_token, to_token
+from symd.server.paging import bad_token, filled, from_token, to_token
+from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.v1.alias_service_pb2 import (
     CreateAliasesRequest,

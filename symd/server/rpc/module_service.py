@@ -34,20 +34,21 @@ from symd.rpc.wire.modules import (
     to_module,
     to_unreadable_module,
 )
-from symd.server.answering import ServiceContext, method
+from symd.server.answering import method
 from symd.server.call import Call
 from symd.server.config import Right
 from symd.server.guard import check_deadline, check_waited_for, while_wanted
-from symd.server.messages import (
+from symd.server.messages import module_too_large
+from symd.server.paging import (
     DEFAULT_PAGE_SIZE,
     bad_token,
     filled,
     from_token,
-    module_too_large,
     page_size,
     to_token,
     written_page,
 )
+from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.system.process import confinement
 from symd.v1 import module_service_pb2 as pb

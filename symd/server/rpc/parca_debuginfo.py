@@ -12,11 +12,12 @@ from symd.errors import BadQuery, ModuleNotFound
 from symd.formats.debug_ids import ALIAS_KIND, LONGEST
 from symd.model.contexts import Alias
 from symd.rpc.wire.fields import wrong_field
-from symd.server.answering import ServiceContext, method
+from symd.server.answering import method
 from symd.server.call import Call
 from symd.server.config import Right
 from symd.server.guard import check_deadline
 from symd.server.messages import module_too_large
+from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.v1 import parca_debuginfo_pb2 as pb
 

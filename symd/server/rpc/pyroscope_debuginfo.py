@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symd.rpc.wire.fields import wrong_field
-from symd.server.answering import ServiceContext, method
+from symd.server.answering import method
 from symd.server.call import Call
 from symd.server.config import Right
 from symd.server.rpc.parca_debuginfo import checked_build_id, is_known, received
+from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.v1.pyroscope_debuginfo_pb2 import ShouldInitiateUploadResponse, UploadRequest, UploadResponse
 

@@ -36,13 +36,15 @@ from symd.rpc.wire.breakpoints import (
 from symd.rpc.wire.failures import to_status
 from symd.rpc.wire.fields import module_name, to_duration
 from symd.rpc.wire.grabs import APIS
-from symd.server.answering import Asked, DiskSources, ServiceContext, method
+from symd.server.answering import Asked, method
 from symd.server.batches import ResponseSizeLimit, answer, check_columns, reply_from_index_file, reply_from_open_index
 from symd.server.call import Call
 from symd.server.config import Right
 from symd.server.guard import check_waited_for, while_waited_for
-from symd.server.messages import COUNTED_BYTES, MAX_PAGE_SIZE, MAX_REQUEST, slice_page
+from symd.server.messages import COUNTED_BYTES, MAX_REQUEST
+from symd.server.paging import MAX_PAGE_SIZE, slice_page
 from symd.server.rpc.module_service import UPLOAD_CHUNK
+from symd.server.service_context import DiskSources, ServiceContext
 from symd.server.work_queues import Work
 from symd.v1 import server_service_pb2 as pb
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest, ResolveBreakpointResponse, WatchResponse
