@@ -331,7 +331,7 @@ class Client:
             return self.symbolize_column(digest, column, path=path, as_written=as_written)
 
         # Few answers are sooner read row by row than out of columns, and only rows have ranges.
-        name, asked = checked_module_name(digest), checked_queries(queries)
+        asked, name = checked_queries(queries), checked_module_name(digest)
         if with_ranges or len(asked) <= PLAIN_PYTHON_ANSWERS:
             request = symbolize_request(name, asked, path, as_written=as_written)
             request.with_ranges = with_ranges
@@ -360,7 +360,7 @@ class Client:
         >>> answer.reason.name, [str(frame) for frame in answer.frames]
         ('EXACT', ['blend at /src/shade.cl:13:25', 'shade at /src/shade.cl:23:18'])
         """
-        name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
+        query, name, path = checked_query(query), checked_module_name(digest), checked_path(path)
         request = symbolize_request(name, (query,), path, as_written=False)
         if with_ranges:
             request.with_ranges = True

@@ -142,6 +142,11 @@ class Adapter:
         """``serve`` ends after it."""
 
     def on_attach(self, arguments: dict[str, Any]) -> None:
+        missing = [name for name in ("module", "place") if not arguments.get(name)]
+        if missing:
+            raise InvalidInput(
+                f"attach needs {' and '.join(missing)}", hint='such as "module": "k.co", "place": "vadd+8"'
+            )
         file = Path(arguments["module"])
         server = arguments.get("server")
         self.rules = [PathRule(*each) for each in (arguments.get("pathRules") or {}).items()]

@@ -173,5 +173,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads no further, as head, ends this without a traceback
     try:
         main()
+    except OSError as error:  # no module, for one
+        raise SystemExit(f"debug_backend.py: {error.filename}: {error.strerror}") from None
     except SymdError as error:  # no daemon, for one: the message says what to do
         raise SystemExit(f"debug_backend.py: {error}") from None

@@ -219,10 +219,10 @@ def locate_command(
     kernel:NAME, or an address as symd symbolize takes it (vadd+0x40, 0x1654, (.text)+0x40).
 
     SOURCE is a path or its last components. A line yields one address per function or inlined copy that contains it.
-    If it has no code, the next line with code is used; for a column, the next code at or after it. A function gets
-    the address where its code begins, after the prologue, and the start of each inlined copy. A copy in several address
-    ranges gets the start of each, because the debug data does not say which of them is entered first. Exit code 1: a
-    place has no address; the reason is printed.
+    If it has no code, the next line with code is used; for a column, the next column of the line that has code, or
+    the whole line if there is none. A function gets the address where its code begins, after the prologue, and the
+    start of each inlined copy. A copy in several address ranges gets the start of each, because the debug data does not
+    say which of them is entered first. Exit code 1: a place has no address; the reason is printed.
     """
     places = _joined(places)
     wanted = [parse_place(text) for text in places]
@@ -366,7 +366,15 @@ def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Itera
         for candidate in _alternatives(answer):
             yield f"  did you mean {candidate}?" if is_misspelt else f"  could be {candidate}"
     for location in answer.locations:
-        yield f"{requested}: {_address(location, names)}: {_frame(location, names)}"
+        slid = f" (slid: {_missed(answer, location)})" if location.slid else ""
+        yield f"{requested}: {_address(location, names)}: {_frame(location, names, slid)}"
+
+
+def _missed(answer: Located, location: BreakpointLocation) -> str:
+    """What of the place that was asked for has no code."""
+    wanted = answer.requested
+    same_line = isinstance(wanted, SourceLine) and wanted.column and location.line == wanted.line
+    return "no code at this column" if same_line else "no code on the line itself"
 
 
 def _refused(answer: Located) -> str:
@@ -398,10 +406,10 @@ def _address(location: BreakpointLocation, names: Mapping[str, str]) -> str:
     return f"{location.address:#x} ({location.section or f'#{location.section_index}'})+{location.section_offset:#x}{kernel}{of}{device}"
 
 
-def _frame(location: BreakpointLocation, names: dict[str, str]) -> str:
+def _frame(location: BreakpointLocation, names: dict[str, str], slid: str) -> str:
     function = names.get(location.function or "", location.function) or "(unnamed)"
     line, column = location.line or "?", f":{location.column}" if location.column else ""
     position = f"{location.file or '?'}:{line}{column}"
-    marks = " (inlined)" * location.inlined + " (slid: no code on the line itself)" * location.slid
+    marks = " (inlined)" * location.inlined + slid
     marks += " (possible entry: the copy has several address ranges)" * location.possible_entry
     return f"{function} at {position}{marks}"

@@ -42,8 +42,9 @@ One JSON object per line:
   {"unload": {"key": "1", "time": 5678}}
 
 The first line names the context; equal lines name the same context. Every member of a context can be omitted.
-A load has load_base (device address minus object address), or says where sections or kernels begin; FILE can
-be modules/SHA256. A number can also be a string, decimal or "0x7f0012345678": programs that keep numbers
+A load needs file, key and time; file can be modules/SHA256. For addresses it needs load_base (device address
+minus object address), or says where sections or kernels begin. If the file has several code objects, "object": PATH
+names the one that was loaded, as symd info shows it. An unload needs the key of a load, and time. A number can also be a string, decimal or "0x7f0012345678": programs that keep numbers
 as floating point lose digits above 2^53. Times are nanoseconds of the context's clock.
 
 \b
@@ -51,7 +52,8 @@ Each line is answered by one line:
   {"context": "3f2a..."}
   {"key": "1", "module": "9b74..."}
   {"key": "1", "unloaded": 5678}
-A line that fails gets {"key": "2", "error": "..."}; the others still count.
+A load or unload that fails gets {"key": "2", "error": "..."}, with null for a key that it does not have; the others
+still count. A line that is neither, and a context that is wrong, end the command with exit code 2.
 """
 
 
@@ -96,7 +98,8 @@ class _Told:
         self.lines = 0
 
     def take(self, line: str) -> dict[str, Any]:
-        """What one line is answered. Raises BadQuery for one that is none, and what no later line could do better."""
+        """What one line is answered. Raises BadQuery for one that is no load or unload, and for a context that is
+        wrong, because later lines would be told of another one; and what no later line could do better."""
         self.lines += 1
         said = dict(_members(_parsed(line), "the line"))
         if len(said) != 1 or not said.keys() <= {"context", "load", "unload"}:
@@ -107,12 +110,14 @@ class _Told:
             return {"context": self._context}
         if self._context is None:
             raise BadQuery("no line before this one names a context", hint=_HINT)
-        members = _Members(value, kind)
-        key = members.text("key")
+        key = value.get("key") if isinstance(value, dict) else None
+        key = key if isinstance(key, str) else None
         try:
-            return {"key": key, **(self._loaded if kind == "load" else self._unloaded)(self._context, key, members)}
-        except BadQuery:
-            raise
+            members = _Members(value, kind)
+            told = self._loaded if kind == "load" else self._unloaded
+            return {"key": key, **told(self._context, members.text("key"), members)}
+        except BadQuery as error:
+            return {"key": key, "error": str(error.prefix_where(f"line {self.lines}"))}
         except (InvalidInput, NotFound, Unsupported, LimitExceeded) as error:
             return {"key": key, "error": str(error)}
 

@@ -76,9 +76,9 @@ Query = ByAddress | ByKernel | BySection
 
 @dataclass(frozen=True, slots=True)
 class ByDevice:
-    """Ask by device address in the context with the id ``context``, as of ``time`` in nanoseconds of its clock. None,
-    and ``LATEST_TIME``: as of now, and where nothing of the context is loaded any more, as of the nanosecond before the
-    last of it went."""
+    """Ask by device address in the context with the id ``context``, whose record can stand there, as of ``time`` in
+    nanoseconds of its clock. None, and ``LATEST_TIME``: as of now, and where nothing of the context is loaded any more,
+    as of the nanosecond before the last of it went."""
 
     context: str
     address: DeviceAddress
@@ -233,6 +233,9 @@ _QUERY_HINT = (
 
 def wrong_query(query: object) -> BadQuery:
     """The error for what is no query."""
+    if isinstance(query, ByDevice):
+        hint = "device addresses are asked of a daemon: client.contexts.symbolize(context, addresses)"
+        return BadQuery("a ByDevice is not a query about one module", hint=hint)
     return BadQuery(f"{kind_of(query)} is not a query", hint=_QUERY_HINT)
 
 

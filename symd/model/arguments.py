@@ -119,7 +119,12 @@ def checked_places(queries: Iterable[AnyQuery | ByDevice]) -> Sequence[Query | B
     BadQuery."""
     if is_one_query(queries):
         return checked_queries(queries)  # type: ignore[arg-type] # which refuses it
-    return [each if isinstance(each, ByDevice) else checked_query(each) for each in queries]
+    return [checked_device(each) if isinstance(each, ByDevice) else checked_query(each) for each in queries]
+
+
+def checked_device(query: ByDevice) -> ByDevice:
+    """The device address with its context's id, which may be named as ``ContextName`` has it. Raises BadQuery."""
+    return replace(query, context=checked_context_id(query.context))
 
 
 def checked_column(values: AnyColumn) -> U64:
@@ -152,7 +157,8 @@ def checked_place(where: AnyPlace) -> LocationSpec:
     """Raises BadQuery for what no breakpoint can be set at."""
     if isinstance(where, str):
         return parse_place(where)
-    return of_kind(where, _PLACES, PLACE_HINT, "a place for a breakpoint")
+    place = of_kind(where, _PLACES, PLACE_HINT, "a place for a breakpoint")
+    return checked_device(place) if isinstance(place, ByDevice) else place
 
 
 def checked_targets(targets: Iterable[str]) -> tuple[str, ...]:
@@ -187,7 +193,11 @@ def checked_modules(modules: Iterable[ModuleName]) -> list[str]:
 
 def checked_part(part: ListingPart) -> ListingPart:
     """Raises BadQuery for what is no part of a module."""
-    of_kind(part, ListingPart, 'one function is ListingPart(within="vadd"), of symd.model.line_tables')
+    passed: object = part
+    meant = 'one function is ListingPart(within="vadd")'
+    if isinstance(passed, (Around, SectionRange)):
+        meant = f"pass ListingPart(within={type(passed).__name__}(...))"
+    of_kind(part, ListingPart, f"{meant}, of symd.model.line_tables")
     checked_path(part.path)
     if part.target is not None:
         of_kind(part.target, str, 'pass a text such as "dg2"', "the name of a device")
@@ -211,7 +221,8 @@ def checked_within(within: CodePart | None) -> CodePart | None:
     for name, count in (("before", within.before), ("after", within.after)):
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_AROUND:
             raise BadQuery(f"{name} is not a number from 0 to {MOST_AROUND}", hint="pass how many are wanted")
-    return within if isinstance(within.query, ByDevice) else replace(within, query=checked_query(within.query))
+    asked = within.query
+    return replace(within, query=checked_device(asked) if isinstance(asked, ByDevice) else checked_query(asked))
 
 
 def is_in_memory(within: CodePart | None) -> bool:

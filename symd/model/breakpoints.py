@@ -53,7 +53,7 @@ SILENT = frozenset(
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     """A line of a file: ``file`` is a path or its last components, ``line`` counts from 1. ``column`` counts from 1
-    too: only what is there or after it; 0: the whole line."""
+    too: what is there, or else at the next column of the line that has code, or else on the line; 0: the whole line."""
 
     file: str
     line: int

@@ -51,9 +51,10 @@ def locate(
 
     Of a source line, without ``every_address``, one for each function and inlined copy: the lowest statement address
     (is_stmt) there, moved past the prologue where it is the function's first; a line without statements slides to the
-    next that has some, in each instance of the template, and each inlined copy of the function, that it is in, and
-    the rest of a line after a column to what comes next. With ``every_address`` all statement addresses of just this
-    line. Paths are given after ``rules``. Of other places see ``symd.query.breakpoints``. Raises ObjectNotFound.
+    next that has some, in each instance of the template, and each inlined copy of the function, that it is in; a
+    column without any to the next of its line, and behind the last to the whole line. With ``every_address`` all
+    statement addresses of just this line. Paths are given after ``rules``. Of other places see
+    ``symd.query.breakpoints``. Raises ObjectNotFound.
     """
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
@@ -98,11 +99,9 @@ def _locate_line(
     if wanted.line in index.rows.line[statements] and wanted.line not in lines:
         return Located(wanted, (), Refusal.CONTRADICTORY, (file,))
 
-    # A line that has statements, but none from the column on, slides like one that has none: to a line after it.
     at_line, is_other_column = _at_column(index, rows[lines == wanted.line], wanted.column)
-    slides_from = wanted.line if wanted.line not in lines else wanted.line + 1
     last_line = int(lines.max(initial=0)) or None
-    if not len(at_line) and not (lines >= slides_from).any():
+    if not len(at_line) and not (lines >= wanted.line).any():
         refusal = Refusal.PAST_END if last_line else Refusal.NO_CODE_AT_LINE
         return Located(wanted, (), refusal, (file,), last_line)
 
@@ -111,20 +110,22 @@ def _locate_line(
     if every_address and slid:
         return Located(wanted, (), Refusal.NO_CODE_AT_LINE, (file,), last_line)
 
-    chosen_rows = at_line if len(at_line) else _slid(index, rows, lines, slides_from)
+    chosen_rows = at_line if len(at_line) else _slid(index, rows, lines, wanted.line)
     locations = _LineLocations(index, chosen_rows, rules, slid=slid)
     return Located(wanted, locations.every() if every_address else locations.chosen())
 
 
 def _at_column(index: Index, rows: I64, column: int) -> tuple[I64, bool]:
-    """(the rows of a line at ``column``, or else at the next column that has some; whether it is another column). All
-    rows if none says a column, or no column is asked for."""
+    """(the rows of a line at ``column``, or else at the next column that has some, or else all; whether that is another
+    place). All rows if none says a column, or no column is asked for."""
     columns = index.rows.column[rows].astype(np.int64)
     if not column or not columns.any():
         return rows, False
     later = columns[columns >= column]
-    nearest = int(later.min()) if len(later) else 0
-    return rows[(columns == nearest) & (nearest > 0)], nearest != column
+    if not len(later):
+        return rows, True
+    nearest = int(later.min())
+    return rows[columns == nearest], nearest != column
 
 
 class _Files:

@@ -84,9 +84,9 @@ def compare_columns(
         if reached:
             assert {location.slid for location in one.locations} == {reached != column}
         else:
-            assert nearest(one).locations == nearest(locate(found, SourceLine(file, line + 1), path)).locations or all(
-                location.slid and location.line > line for location in one.locations
-            )
+            whole = locate(found, SourceLine(file, line), path).locations
+            assert list(map(where, one.locations)) == list(map(where, whole))
+            assert all(location.slid for location in one.locations)
 
 
 def compare_functions(

@@ -105,6 +105,10 @@ def test_text_says_where_and_why(run: Run) -> None:
         lines[4]
         == "blur.cl:9: 0x120 (.text.blur)+0x120 in blur: blur at /tmp/symd-opencl/blur.cl:13:13 (slid: no code on the line itself)"
     )
+    at_column = run("locate", BLUR, "blur.cl:8:99").out.splitlines()
+    assert at_column == [
+        f"{line.replace(':8: ', ':8:99: ', 1)} (slid: no code at this column)" for line in lines[: len(at_column)]
+    ]
     assert lines[5].endswith("; the last line with one is 19 [PAST_END]")
     assert lines[6:] == [
         "x/blur.cl:1: no such source file [NO_SUCH_FILE]",

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import ROOT, Run
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+DEBUG = ROOT / "samples" / "kernels" / "bin" / "filters" / "dg2-opt.dbg"
 DUMPED = ROOT / "samples" / "kernels" / "bin" / "vadd" / "igc2-dg2-opt-zebin.vadd.elf"
 CONTEXT = {"context": {"host": "node7", "process": 4711, "device": "gfx900", "attributes": {"start_time": "5"}}}
 
@@ -66,14 +67,6 @@ def test_what_cannot_be_recorded_is_said_and_the_rest_is_recorded(symd: Run, ser
         ("[1]", "line 2: the line is an object"),
         ({"load": {}, "unload": {}}, "a line has one member"),
         ({"reload": {}}, "a line has one member"),
-        ({"load": 5}, "load is an object"),
-        ({"load": {"key": "1", "time": 1}}, "load has no file"),
-        (load(key=5), "key of load must be a string"),
-        (load(time="soon"), "time must be a number"),
-        (load(time=True), "time must be a number"),
-        (load(load_base=1 << 64), "load_base must be a number"),
-        (load(sections=[1]), "sections is an object"),
-        (load(colour="red"), "unknown member 'colour'"),
         ({"context": {"address_bits": 12}}, "addresses of 12 bits are not known"),
     ],
 )
@@ -84,6 +77,40 @@ def test_a_line_that_is_none_is_named_by_its_number(symd: Run, server: str, wron
     assert sentence in done.err
     assert "line 2" in done.err
     assert len(done.err.splitlines()) == 1
+
+
+WRONG_LOADS = [
+    ({"load": 5}, None, "load is an object"),
+    ({"load": {"key": "1", "time": 1}}, "1", "load has no file"),
+    ({"load": {"file": "k.co", "time": 1}}, None, "load has no key"),
+    ({"load": {"file": str(SHADE), "key": "1"}}, "1", "load has no time"),
+    ({"unload": {"key": "1"}}, "1", "unload has no time"),
+    (load(key=5), None, "key of load must be a string"),
+    (load(time="soon"), "1", "time must be a number"),
+    (load(time=True), "1", "time must be a number"),
+    (load(load_base=1 << 64), "1", "load_base must be a number"),
+    (load(sections=[1]), "1", "sections is an object"),
+    (load(colour="red"), "1", "unknown member 'colour'"),
+    (
+        load(file=str(DEBUG)),
+        "1",
+        'name the code object that was loaded, such as "smooth", the object of symd daemon record',
+    ),
+]
+
+
+def test_a_load_or_unload_that_is_wrong_gets_its_error_and_the_others_count(symd: Run, server: str) -> None:
+    """The driver's debug data of two kernels has a code object for each, which both begin at address 0."""
+    told = symd(
+        "record", "--server", server, stdin=lines(CONTEXT, *(each for each, _, _ in WRONG_LOADS), load(key="good"))
+    )
+    assert (told.code, told.err) == (1, "")
+    _, *failed, good = told.json
+    assert (good["key"], sorted(good)) == ("good", ["key", "module"])
+    assert [each["key"] for each in failed] == [key for _, key, _ in WRONG_LOADS]
+    for number, (each, (_, _, sentence)) in enumerate(zip(failed, WRONG_LOADS, strict=True), 2):
+        assert each["error"].startswith(f"line {number}: ")
+        assert sentence in each["error"]
 
 
 def test_a_context_comes_first(symd: Run, server: str) -> None:

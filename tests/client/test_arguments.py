@@ -18,9 +18,9 @@ from symd import AsyncClient, Client
 from symd.config import Limits, default_socket
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, InvalidInput, ServerUnavailable, SymdError
-from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
+from symd.model.addresses import ByAddress, ByDevice, ByKernel, DeviceAddress, KernelOffset, ObjectAddress
 from symd.model.contexts import Context
-from symd.model.line_tables import LineLevel, ListingPart
+from symd.model.line_tables import Around, LineLevel, ListingPart
 from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.server import build_daemon
@@ -102,6 +102,21 @@ WRONG = {
         lambda s, sha: list(s.listing(sha, "vadd")),
         BadQuery,
         "the text 'vadd' is not a ListingPart (one function is ListingPart(within=\"vadd\"), of symd.model.line_tables)",
+    ),
+    "instructions around a place as part": (
+        lambda s, sha: list(s.listing("", Around("vadd+8"))),
+        BadQuery,
+        "is not a ListingPart (pass ListingPart(within=Around(...)), of symd.model.line_tables)",
+    ),
+    "a device address as query": (
+        lambda s, sha: s.symbolize("", [ByDevice("0" * 32, DeviceAddress(8))]),
+        BadQuery,
+        "(device addresses are asked of a daemon: client.contexts.symbolize(context, addresses))",
+    ),
+    "a device address in what is no context": (
+        lambda s, sha: s.variables("", [ByDevice(5, DeviceAddress(8))]),
+        BadQuery,
+        "a context is named by its id, not by an int",
     ),
     "no level of lines": (lambda s, sha: list(s.lines(sha, None, "sass")), BadQuery, "'sass' is not a level of lines"),
     "text as rules": (lambda s, sha: s.locate(sha, "a.cl:1", rules=["/a=/b"]), BadQuery, "PathRule("),

@@ -4,6 +4,7 @@ addresses."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,6 +88,18 @@ def test_variables_and_frames_come_with_ranges(symd: Symbolizer, loaded: Loaded)
     assert found.at.ranges == symd.symbolize_one(loaded.digest, "twice+0x54", with_ranges=True).ranges
     assert len(found.at.ranges.frames) == len(found.at.frames) == 3
     assert symd.variables("", loaded.stop).at.ranges is None
+
+
+def test_a_device_address_is_in_a_context_by_its_id_its_name_or_its_record(symd: Symbolizer, loaded: Loaded) -> None:
+    require("llvm-objdump")
+    own = symd.variables("", loaded.stop)
+    (here,) = symd.listing("", ListingPart(within=Around(loaded.stop, 1, 1)))
+    for name in (f"contexts/{loaded.context}", symd.contexts.get(loaded.context)):
+        stop = replace(loaded.stop, context=name)
+        assert symd.variables("", [stop]) == [own]
+        assert symd.locate("", stop).locations == symd.locate("", loaded.stop).locations
+        (listing,) = symd.listing("", ListingPart(within=Around(stop, 1, 1)))
+        assert listing.text == here.text
 
 
 def test_ranges_are_asked_again_as_they_are(symd: Symbolizer, loaded: Loaded) -> None:

@@ -23,6 +23,7 @@ class Row(NamedTuple):
     line: int
     flags: int = S
     file: int = 1
+    column: int = 7
 
 
 @dataclass
@@ -40,7 +41,7 @@ class Scope:
 
 @dataclass
 class Object:
-    """One text section of 0x100 bytes, or ``size``, at address 0x1000. Rows are (offset, line, flags[, file number]). Functions whose
+    """One text section of 0x100 bytes, or ``size``, at address 0x1000. Rows are (offset, line, flags[, file number[, column]]). Functions whose
     ``lines`` in file 1 are known are one function where these and their names are the same."""
 
     path: str = ""
@@ -80,11 +81,18 @@ class Object:
         return sorted({(scope.lines, scope.name) for scope in self.scopes if scope.lines})
 
     def _rows(self) -> LineRows:
-        table = np.array([(*row, 1)[:4] for row in self.rows], np.int64).reshape(-1, 4)
+        table = np.array([Row(*row) for row in self.rows], np.int64).reshape(-1, 5)
         u32 = np.zeros(len(table), np.uint32)
         file = table[:, 3].astype(np.uint32)
         line = table[:, 1].astype(np.uint32)
-        return LineRows(u32 + 1, table[:, 0].astype(np.uint64), file, line, u32 + 7, table[:, 2].astype(np.uint8))
+        return LineRows(
+            u32 + 1,
+            table[:, 0].astype(np.uint64),
+            file,
+            line,
+            table[:, 4].astype(np.uint32),
+            table[:, 2].astype(np.uint8),
+        )
 
     def _scopes(self, names: list[str]) -> Scopes:
         count = len(self.scopes)

@@ -69,6 +69,21 @@ def test_a_line_without_a_statement_slides_and_says_so() -> None:
     assert all(location.slid for location in answer.locations)
 
 
+def test_a_column_without_code_is_never_left_for_another_line() -> None:
+    """Found in a kernel whose line 6 has code at columns 13 and 22: column 99 went to another function's line 12."""
+    rows = [(0, 5, S), (0x10, 6, S, 1, 13), (0x20, 6, S, 1, 22), (0x30, 12, S), (0x40, 0, E)]
+    found = index(Object(rows=rows, scopes=[Scope("k", 0, 0x40)]))
+
+    def at(column: int) -> list[tuple[int, int, bool]]:
+        answer = locate(found, SourceLine("a.cl", 6, column))
+        return [(int(each.section_offset), each.column, each.slid) for each in answer.locations]
+
+    assert at(22) == [(0x20, 22, False)]
+    assert at(14) == [(0x20, 22, True)]
+    assert at(99) == [(0x10, 13, True)]
+    assert locate(found, SourceLine("a.cl", 6, 99), every_address=True).refusal is Refusal.NO_CODE_AT_LINE
+
+
 def test_refusals_have_names() -> None:
     for line, every, refusal in (
         (4, True, Refusal.NO_CODE_AT_LINE),

@@ -263,6 +263,8 @@ def test_what_cannot_be_answered_is_said_and_the_session_goes_on(
 def test_an_attach_that_fails_says_why_and_later_requests_say_that_nothing_is_open(editor: Editor) -> None:
     """An editor sends its breakpoints even so."""
     editor.ask("initialize")
+    lacking = editor.answer("attach", {"module": str(SHADE)})
+    assert lacking["message"] == 'attach needs place (such as "module": "k.co", "place": "vadd+8")'
     refused = editor.answer("attach", {"module": "/nowhere/k.co", "place": "0"})
     assert refused["message"] == "/nowhere/k.co: cannot read the module: No such file or directory"
     later = editor.answer("setBreakpoints", {"source": {"path": FILE}, "breakpoints": [{"line": 13}]})

@@ -38,6 +38,12 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+def test_a_module_that_cannot_be_read_is_said_in_a_line(server: str) -> None:
+    done = run("/nowhere/k.co", "x.cl:6", "--server", server)
+    assert done.returncode == 1
+    assert done.stderr == "debug_backend.py: /nowhere/k.co: No such file or directory\n"
+
+
 def test_a_breakpoint_leads_to_stack_variables_source_and_instructions(server: str, tmp_path: Path) -> None:
     """blur.cl's helper ``at`` is inlined into four places; IGA's command line has the instructions."""
     require("iga64")

@@ -55,13 +55,13 @@ def ask(program, arguments, setting, text=None):
     return [json.loads(line) for line in lines]
 
 
-def frame_lines(answer, outside=""):
-    """An answer of ``symd symbolize --json`` in lines: the innermost frame first, numbered from 0. ``outside`` is added
-    to an address outside the code."""
+def frame_lines(answer, hints):
+    """An answer of ``symd symbolize --json`` in lines: the innermost frame first, numbered from 0. ``hints`` are added
+    to answers without frames, by their reasons."""
     frames = answer.get("frames") or []
     reason = answer.get("reason") or answer.get("error") or "no answer"
     if not frames:
-        yield "%s: %s%s" % (answer["query"], reason, outside if reason == "OUTSIDE_TEXT" else "")
+        yield "%s: %s%s" % (answer["query"], reason, hints.get(reason, ""))
     for number, frame in enumerate(frames):
         name = frame["function"] or frame["linkage_name"] or "(unnamed)"
         place = " at %s:%d" % (frame["file"], frame["line"]) if frame["file"] else ""

@@ -11,6 +11,8 @@ Whose code it is:
     set symd-module FILE          a module's file, or -m FILE with one command
     -s START SIZE                 a module that lies in the program's memory, both expressions
     -b BASE                       where the module is loaded: it is subtracted (modulo 2**64)
+    -o OBJECT                     only the module's code object of this nesting path, as symd info shows it
+    -k KERNEL                     BASE is where this kernel begins, for modules whose kernels are loaded apart
     set symd-context CONTEXT      a context of a daemon, which knows what is loaded where (symd contexts, symd run)
 
 Runs in gdb's own Python (3.6 and newer)."""
@@ -20,6 +22,7 @@ import re
 import shlex
 import sys
 import tempfile
+from collections import Counter
 from contextlib import contextmanager
 
 import gdb
@@ -29,6 +32,7 @@ from symd_child import Refused, ask, frame_lines, installed_symd, object_address
 
 LARGEST_MODULE = 1 << 30
 """Bytes that are read of the program's memory as one module."""
+AMBIGUOUS = " (name the code object with -o OBJECT, or the kernel that BASE is of with -k KERNEL)"
 PLACE = re.compile(r"(\S+|\(.+\))\+(0[xX][0-9a-fA-F]+|[0-9]+)$")
 """A function or a section, and an offset into it."""
 
@@ -58,7 +62,8 @@ class _Asked:
     """What a command line says: whose code, and which places."""
 
     def __init__(self, words):
-        self.module, self.base, self.memory, self.places = MODULE.value or "", 0, None, []
+        self.module, self.memory, self.places = MODULE.value or "", None, []
+        self.base, self.object, self.kernel = None, None, None
         words = list(words)
         while words:
             word = words.pop(0)
@@ -66,6 +71,10 @@ class _Asked:
                 self.module = _next(words, word)
             elif word == "-b":
                 self.base = integer(_next(words, word))
+            elif word == "-o":
+                self.object = _next(words, word)
+            elif word == "-k":
+                self.kernel = _next(words, word)
             elif word == "-s":
                 self.memory = integer(_next(words, word)), integer(_next(words, word))
             else:
@@ -73,19 +82,23 @@ class _Asked:
         if not self.places:
             raise gdb.GdbError("name a place: an expression, or FUNCTION+OFFSET")
 
+    def object_words(self):
+        """The words of a command line that say which code object is meant."""
+        return [] if self.object is None else ["--object", self.object]
+
     def queries(self):
         """What is asked, in symd's words."""
-        return [place_of(text, self.base) for text in self.places]
+        return [place_of(text, self.base or 0, self.kernel) for text in self.places]
 
     @contextmanager
     def module_words(self):
         """The words of a command line that say whose code it is."""
-        server = ["--server", SERVER.value] if SERVER.value else []
+        words = server_words()
         if self.memory is not None:
             with memory_file(*self.memory) as path:
-                yield server + [path]
+                yield words + [path]
         elif self.module:
-            yield server + [os.path.expanduser(self.module)]
+            yield words + [os.path.expanduser(self.module)]
         else:
             raise gdb.GdbError(
                 "no GPU module selected; use set symd-module FILE, -m FILE, -s START SIZE, or set symd-context CONTEXT"
@@ -106,14 +119,21 @@ def integer(expression):
         raise gdb.GdbError("%s: %s" % (expression, error)) from error
 
 
-def place_of(text, base):
-    """An expression's value without the load base, or a place that is written as symd writes it."""
+def server_words():
+    """The words of a command line that say which daemon is asked."""
+    return ["--server", SERVER.value] if SERVER.value else []
+
+
+def place_of(text, base, kernel=None):
+    """An expression's value without the load base, counted from ``kernel`` where the base is that kernel's; or a place
+    that is written as symd writes it."""
     try:
-        return object_address(int(gdb.parse_and_eval(text)), base)
+        address = object_address(int(gdb.parse_and_eval(text)), base)
     except (gdb.error, gdb.MemoryError) as error:
         if PLACE.match(text):
             return text
         raise gdb.GdbError("%s: %s" % (text, error)) from error
+    return "%s+%s" % (kernel, address) if kernel else address
 
 
 @contextmanager
@@ -148,7 +168,7 @@ class Symd(gdb.Command):
 
 class Frames(gdb.Command):
     """Frames at addresses of GPU code, innermost first.
-    symd frames [-m FILE | -s START SIZE] [-b BASE] EXPRESSION...
+    symd frames [-m FILE | -s START SIZE] [-b BASE] [-o OBJECT] [-k KERNEL] EXPRESSION...
     EXPRESSION is evaluated by gdb; FUNCTION+OFFSET and (SECTION)+OFFSET are symd's. Quote one with blanks in it."""
 
     def __init__(self):
@@ -158,19 +178,18 @@ class Frames(gdb.Command):
         self.dont_repeat()
         asked = _Asked(gdb.string_to_argv(argument))
         if CONTEXT.value and asked.memory is None and not asked.module:
-            server = ["--server", SERVER.value] if SERVER.value else []
-            answers = symd("symbolize", "--json", *server, "--context", CONTEXT.value, *asked.queries())
+            answers = symd("symbolize", "--json", *server_words(), "--context", CONTEXT.value, *asked.queries())
         else:
             with asked.module_words() as module:
-                answers = symd("symbolize", "--json", *module, *asked.queries())
+                answers = symd("symbolize", "--json", *asked.object_words(), *module, *asked.queries())
         for answer in answers:
-            for line in frame_lines(answer):
+            for line in frame_lines(answer, {"AMBIGUOUS": AMBIGUOUS}):
                 print(line)
 
 
 class Variables(gdb.Command):
     """Variables in scope at an address of GPU code, and where each lives.
-    symd variables [-m FILE | -s START SIZE] [-b BASE] EXPRESSION"""
+    symd variables [-m FILE | -s START SIZE] [-b BASE] [-o OBJECT] [-k KERNEL] EXPRESSION"""
 
     def __init__(self):
         super().__init__("symd variables", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)
@@ -180,7 +199,7 @@ class Variables(gdb.Command):
         asked = _Asked(gdb.string_to_argv(argument))
         for query in asked.queries():
             with asked.module_words() as module:
-                found = symd("variables", "--json", *module, query)
+                found = symd("variables", "--json", *asked.object_words(), *module, query)
             for each in found:
                 if "type" in each:
                     where = each["location"] or ("<not here>" if each["live"] else "<optimized out>")
@@ -195,8 +214,9 @@ class Variables(gdb.Command):
 
 class Locate(gdb.Command):
     """Addresses of a source line of GPU code.
-    symd locate [-m FILE | -s START SIZE] [-b BASE] FILE:LINE
-    With -b the addresses are those of the device: BASE is added."""
+    symd locate [-m FILE | -s START SIZE] [-b BASE] [-o OBJECT] [-k KERNEL] FILE:LINE
+    With -b the addresses are those of the device: BASE is added to places in the code object, or in the kernel, that
+    is loaded there. Other places are given as offsets into the sections that they lie in."""
 
     def __init__(self):
         super().__init__("symd locate", gdb.COMMAND_DATA, gdb.COMPLETE_NONE)
@@ -204,16 +224,63 @@ class Locate(gdb.Command):
     def invoke(self, argument, from_tty):
         self.dont_repeat()
         asked = _Asked(gdb.string_to_argv(argument))
-        for line in asked.places:
-            with asked.module_words() as module:
-                found = symd("locate", "--json", *module, line)
-            for each in found:
-                if "address" in each:
-                    address = object_address(each["address"], -asked.base)
-                    where = "%s at %s:%d" % (each["function"], each["file"], each["line"])
-                    print(printable("%s in %s%s" % (address, where, " (inlined)" if each["inlined"] else "")))
-                else:
-                    print(printable("%s: %s %s" % (line, each["reason"], " ".join(each["candidates"]))))
+        with asked.module_words() as module:
+            [summary] = symd("info", "--json", *module)
+            words = ["locate", "--json", *asked.object_words(), *module]
+            found = [(line, each) for line in asked.places for each in symd(*words, line)]
+        places = [each for _, each in found if "address" in each]
+        objects = [each for each in summary["objects"] if asked.object in (None, each["object"])]
+        origin = Origin(objects, places, asked.kernel)
+        for line, each in found:
+            if "address" not in each:
+                print(printable("%s: %s %s" % (line, each["reason"], " ".join(each["candidates"]))))
+                continue
+            away = origin.distance(each)
+            where = "%s at %s:%d" % (each["function"], each["file"], each["line"])
+            address = origin.written(each) if away is None else object_address(away, -(asked.base or 0))
+            print(printable("%s in %s%s" % (address, where, " (inlined)" if each["inlined"] else "")))
+        if asked.base is not None and not asked.kernel and any(origin.distance(each) is None for each in places):
+            print(
+                "%s is the base of one of several pieces of code: name it with -o OBJECT or -k KERNEL" % hex(asked.base)
+            )
+
+
+class Origin:
+    """What device addresses count from: the only code object, whose sections lie beside each other; or one kernel."""
+
+    def __init__(self, objects, places, kernel):
+        kernels = [dict(each, object=code["object"]) for code in objects for each in code["kernels"]]
+        kernels = [each for each in kernels if each["section"]]  # SPIR-V has none: it is not loaded
+        begins = {(each["object"], each["section"]): each["address"] - each["offset"] for each in kernels}
+        begins.update(((each["object"], each["section"]), each["address"] - each["section_offset"]) for each in places)
+        self.objects = {where for where, _ in begins}
+        addresses = Counter((where, address) for (where, _), address in begins.items())
+        self.unlinked = {where for (where, _), count in addresses.items() if count > 1}
+        named = [each for each in kernels if each["name"] == kernel]
+        if kernel and len(named) != 1:
+            several = "several kernels have this name: %s (name the code object with -o OBJECT)"
+            raise gdb.GdbError((several if named else "no kernel has this name: %s") % kernel)
+        self.kernel = named[0] if kernel else None
+
+    def distance(self, place):
+        """How far a place is behind what the base is of; None where that is unknown."""
+        if self.kernel is None:
+            return place["address"] if len(self.objects) == 1 and not self.unlinked else None
+        if place["object"] != self.kernel["object"]:
+            return None
+        if place["object"] in self.unlinked and place["section"] != self.kernel["section"]:
+            return None
+        return place["address"] - self.kernel["address"]
+
+    @staticmethod
+    def written(place):
+        """A place whose address is unknown."""
+        parts = [place["kernel"], place["object"] if place["object"] != place["kernel"] else ""]
+        return "(%s)+%#x%s" % (
+            place["section"],
+            place["section_offset"],
+            "".join(" of %s" % each for each in parts if each),
+        )
 
 
 Symd()

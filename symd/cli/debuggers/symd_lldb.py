@@ -29,7 +29,7 @@ TOLD = {}
 """What was told of each process: a load's key to what the load says, without its time."""
 NAMED = set()
 """Modules that a command named: they are told from then on."""
-OUTSIDE = " (no module of the context has code there: symd context tells what is loaded now)"
+HINTS = {"OUTSIDE_TEXT": " (no module of the context has code there: symd context tells what is loaded now)"}
 
 
 def __lldb_init_module(debugger, _internal):
@@ -107,7 +107,7 @@ def frames_command(debugger, command, context, result, _internal):
         result.SetError(str(refused))
         return
     for answer in answers:
-        for line in frame_lines(answer, OUTSIDE):
+        for line in frame_lines(answer, HINTS):
             result.AppendMessage(line)
 
 

@@ -325,6 +325,13 @@ def piece_leaf(piece: Piece) -> Leaf | None:
     return None
 
 
+def own_bytes(data: bytes, piece: Piece) -> bytes:
+    """The bytes of a known value, lowest first, that a piece of the variable has; all of them where the piece is
+    cut out by bits."""
+    is_cut = piece.size is not None and not piece.offset and not piece.size % 8
+    return data[: (piece.size or 0) // 8] if is_cut else data
+
+
 class _Writer:
     """Collects text and leaves."""
 
@@ -382,10 +389,11 @@ class _Writer:
         if piece.size is not None:
             self.put(f"{_extent(piece)} of ")
         if isinstance(term, Implicit):
-            self.put(f"constant {self.names.reading.text(term.data)}")
+            self.put(f"constant {self.names.reading.text(own_bytes(term.data, piece))}")
         elif isinstance(term, Constant):
             self.put("constant ")
-            self.leaf(Leaf("constant", (term.value, term.size)))
+            data = own_bytes(term.value.to_bytes(term.size, "little"), piece)
+            self.leaf(Leaf("constant", (int.from_bytes(data, "little"), len(data))))
         else:
             self.term(term, 0)
 

@@ -17,6 +17,7 @@ from symd.debuginfo.variables.lanes import (
     Leaf,
     OperandNames,
     Rule,
+    own_bytes,
     piece_leaf,
     register_leaf,
     rule_of,
@@ -142,7 +143,7 @@ def _value(terms: Sequence[Term], piece: Piece, first: int, names: OperandNames)
     skipped = piece.offset or 0
     term = terms[0]
     if isinstance(term, Implicit):
-        data = names.reading.cut(term.data)[:MOST_BYTES]
+        data = names.reading.cut(own_bytes(term.data, piece))[:MOST_BYTES]
         return LocationPiece(PieceKind.IMPLICIT, skipped_bits=skipped, data=data)
     numbers = [one for one in terms if isinstance(one, Constant)]
     if isinstance(term, Constant):
@@ -151,7 +152,8 @@ def _value(terms: Sequence[Term], piece: Piece, first: int, names: OperandNames)
             return LocationPiece(
                 PieceKind.CONSTANT, skipped_bits=skipped, value=term.signed, per_lane=True, lane_stride=stride
             )
-        return replace(constant(term.value.to_bytes(term.size, "little"), names), skipped_bits=skipped)
+        data = own_bytes(term.value.to_bytes(term.size, "little"), piece)
+        return replace(constant(data, names), skipped_bits=skipped)
     leaves = [leaf for one in terms if (leaf := register_leaf(_content(one))) is not None]
     if len(leaves) == len(terms):
         register = _register(leaves, names)

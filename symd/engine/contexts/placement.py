@@ -297,11 +297,12 @@ def _check_segments(segments: Sequence[Segment], width: int, module: str) -> Non
         raise BadQuery(f"a segment does not lie within addresses of {width} bits", where=module)
     for (start, end), (after, _) in pairwise(sorted(zip(addresses.tolist(), ends, strict=True))):
         if after < end:
-            raise BadQuery(
-                f"two segments of one load overlap at {max(start, after):#x}",
-                where=module,
-                hint="name the code object that was loaded; where kernels are placed one by one, give the address of each",
-            )
+            hint = "where kernels are placed one by one, give the address of each"
+            paths = sorted({each.path or "" for each in segments})
+            if len(paths) > 1:
+                named = f'"{paths[-1][:80]}", the object of symd daemon record and the path of a Load'
+                hint = f"name the code object that was loaded, such as {named}; {hint}"
+            raise BadQuery(f"two segments of one load overlap at {max(start, after):#x}", where=module, hint=hint)
 
 
 def _check_place(place: Query) -> None:

@@ -36,6 +36,7 @@ from symd.model.arguments import (
     checked_addresses,
     checked_alias_key,
     checked_context_id,
+    checked_device,
     checked_load_number,
     digest_of,
 )
@@ -143,7 +144,7 @@ class StoredContexts(ServedContextVerbs):
         return symbolize_question(question, self._follow, opener, own, with_ranges=with_ranges)
 
     def place(self, query: ByDevice) -> DevicePlace:
-        return place_of(query, self._follow)
+        return place_of(checked_device(query), self._follow)
 
     def cover(self, name: str, number: int) -> LoadCover:
         """What lies over the load with that number in a context. Raises ``ContextNotFound`` and ``LimitExceeded``."""

@@ -13,6 +13,8 @@ import pytest
 from tests.cli.debuggers.programs import BASE, PATIENCE, ROOT, SAMPLES, compiled, symd_script, untraceable
 from tests.tools import require
 
+FILTERS = SAMPLES / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
+"""Kernels of one module, each in a section of its own that begins at address 0."""
 SHADE = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
 OFFSET = 0x1940
 """An object address in its kernel shade."""
@@ -65,6 +67,13 @@ def gdb(tmp_path: Path, program: Path):
     return run
 
 
+def located(module: Path, *words: str) -> list[dict]:
+    """What the command line says of places."""
+    command = [sys.executable, "-m", "symd", "locate", "--json", str(module), *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def answers(*queries: str) -> list[dict]:
     """What the command line answers."""
     command = [sys.executable, "-m", "symd", "symbolize", "--json", str(SHADE), *queries]
@@ -99,16 +108,47 @@ def test_variables_and_breakpoint_addresses(gdb) -> None:
     assert "shade: float[64] tile = " in said
     elsewhere, _ = gdb(f"symd variables -m {SHADE} 0x1998")
     assert {"blend: float half_way = <not here>", "shade: int steps = <optimized out>"} <= {*elsewhere.splitlines()}
-    found = subprocess.run(
-        [sys.executable, "-m", "symd", "locate", "--json", str(SHADE), "shade.cl:18"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=PATIENCE,
-        check=True,
-    ).stdout.splitlines()
-    for line in found:
-        assert f"{BASE + json.loads(line)['address']:#x} in shade at " in said
+    for each in located(SHADE, "shade.cl:18"):
+        assert f"{BASE + each['address']:#x} in shade at " in said
+
+
+def test_a_base_is_that_of_one_kernel_where_kernels_are_loaded_apart(gdb) -> None:
+    """Line 46 of the sample's source is in the kernel smooth, and line 20 is inlined into the kernel denoise."""
+    both = "filters.clcpp:46 filters.clcpp:20"
+    [smooth], [denoise] = located(FILTERS, "filters.clcpp:46"), located(FILTERS, "filters.clcpp:20")
+    assert (smooth["kernel"], denoise["kernel"]) == ("smooth", "denoise")
+    said, _ = gdb(f"symd locate -m {FILTERS} -b loaded_at {both}")
+    lines = said.splitlines()
+    assert lines[0].startswith(f"(.text.smooth)+{smooth['section_offset']:#x} of smooth in smooth at ")
+    assert lines[1].startswith(f"(.text.denoise)+{denoise['section_offset']:#x} of denoise in median at ")
+    assert lines[2] == f"{BASE:#x} is the base of one of several pieces of code: name it with -o OBJECT or -k KERNEL"
+
+    place = BASE + denoise["section_offset"]
+    said, _ = gdb(
+        f"symd locate -m {FILTERS} -b loaded_at -k denoise {both}",
+        f"symd frames -m {FILTERS} -b loaded_at {place:#x}",
+        f"symd frames -m {FILTERS} -b loaded_at -k denoise {place:#x}",
+        f"symd variables -m {FILTERS} -b loaded_at -k denoise {place:#x}",
+    )
+    lines = said.splitlines()
+    assert lines[0].startswith("(.text.smooth)+")
+    assert lines[1].startswith(f"{place:#x} in median at ")
+    assert lines[1].endswith("filters.clcpp:20 (inlined)")
+    assert lines[2].endswith(
+        "AMBIGUOUS (name the code object with -o OBJECT, or the kernel that BASE is of with -k KERNEL)"
+    )
+    assert re.fullmatch(rf"denoise\+{denoise['section_offset']:#x}: #0  .*median.* at .*:20 \(inlined\)", lines[3])
+    assert any(" low = " in line for line in lines[4:])
+
+
+def test_a_base_is_that_of_one_code_object(gdb) -> None:
+    """Each kernel of the driver's debug data is a code object that begins at address 0."""
+    module = SAMPLES / "kernels" / "bin" / "filters" / "dg2-opt.dbg"
+    [denoise] = located(module, "filters.clcpp:20")
+    said, _ = gdb(f"symd locate -m {module} -b loaded_at -o {denoise['object']} filters.clcpp:20")
+    assert said.startswith(f"{BASE + denoise['address']:#x} in ")
+    said, _ = gdb(f"symd locate -m {module} -b loaded_at filters.clcpp:20")
+    assert said.startswith("(.text)+")
 
 
 @pytest.mark.parametrize(
@@ -121,6 +161,7 @@ def test_variables_and_breakpoint_addresses(gdb) -> None:
         ("symd frames -s 16 64 0x10", "Cannot access memory"),
         ("symd frames -s code_object 0 0x10", "a module has between 1 and"),
         ("symd frames -m", "-m takes a value"),
+        (f"symd locate -m {FILTERS} -k none filters.clcpp:20", "no kernel has this name: none"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line_without_a_traceback(gdb, command: str, sentence: str) -> None:

@@ -349,6 +349,27 @@ def test_a_constant_is_read_by_the_type_of_its_variable(reading: Reading, expect
     assert where(b"\x9e\x08\x00\x00\x80\xbf\x00\x00\x00\x00", reading=reading) == expected
 
 
+PIECES_OF_A_CLAMP = b"\x30\x9f\x93\x04\x0c\x00\x00\x20\x41\x9f\x93\x04"
+"""As clang writes Clamp<float>{0, 10}: DW_OP_lit0 and DW_OP_const4u 0x41200000, 10.0 in IEEE 754, four bytes of each."""
+
+
+@pytest.mark.parametrize(
+    ("expression", "reading", "expected"),
+    [
+        (
+            PIECES_OF_A_CLAMP,
+            Reading("bytes", 8),
+            "4 bytes of constant bytes 00 00 00 00, 4 bytes of constant bytes 00 00 20 41",
+        ),
+        (b"\x9e\x04\x01\x02\x03\x04\x93\x02", Reading("bytes", 8), "2 bytes of constant bytes 01 02"),
+        (b"\x09\xff\x9f\x93\x02", Reading("unsigned", 4), "2 bytes of constant 65535"),
+        (b"\x9e\x04\x01\x02\x03\x04\x9d\x08\x08", Reading("bytes", 4), "bits 8:16 of constant bytes 01 02 03 04"),
+    ],
+)
+def test_a_piece_of_a_known_value_has_its_own_bytes_only(expression: bytes, reading: Reading, expected: str) -> None:
+    assert where(expression, reading=reading) == expected
+
+
 @pytest.mark.parametrize("operation", [0x01, 0x02, 0x04, 0x07, 0xE1, 0xEA, 0xFF])
 def test_an_unknown_operation_is_shown_by_number(operation: int) -> None:
     assert where(bytes([operation])) == f"unknown operation {operation:#04x}"
