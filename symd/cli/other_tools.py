@@ -71,6 +71,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
     _OptionOfOthers("profile", "-f -t -T --type --output-format --export-format --as --export", "--to"),
     _OptionOfOthers("info names lines listing symbolize hot", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
+    _OptionOfOthers("hot profile view", "--object", None, "symd extract FILE DIR writes each code object to a file of its own; give the one that ran"),
     _OptionOfOthers("listing", "--address --addr --pc", "--around"),
     _OptionOfOthers("lines", "--function --func --symbol", "--kernel"),
     _OptionOfOthers("names", "-r -e -E --regex --pattern --name --filter --match", ""),

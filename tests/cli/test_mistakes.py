@@ -380,6 +380,10 @@ OPTIONS = {
         ("eu-strip", "-f", "x.debug", "-o", "x.co", SHADE),
         f"write symd slim {SHADE} x.co --debug-out x.debug (see",
     ),
+    "one code object of a profile's module": (
+        ("hot", "--object", "sm_90", "-m", RAYCAST, PPROF),
+        "'--object'; symd extract FILE DIR writes each code object to a file of its own; give the one that ran (see",
+    ),
     "two files to compare": (("diff", RAYCAST, LINES_ONLY), f"; symd info {RAYCAST} {LINES_ONLY} shows both (see"),
     "two builds by another word": (
         ("compare", RAYCAST, LINES_ONLY),
