@@ -166,11 +166,14 @@ class ObjectNotFound(NotFound):
     def at(cls, path: str, there: Iterable[str] = (), where: str = "") -> ObjectNotFound:
         """The error for a path at which the module has no code object; ``there`` are the paths at which it has some,
         where they are known."""
-        # whoever names an architecture means one of those that have it in their path
+        # whoever names an architecture means one of those that have it in their path, or the one that ends with it
         paths = sorted(dict.fromkeys(there), key=lambda each: path not in each)
+        ending = [each for each in paths if path and each.endswith(path)]
         hint = ""
         if paths == [""]:
             hint = "the module is one itself: leave the path out"
+        elif len(ending) == 1:
+            hint = f"did you mean {ending[0][:200]!r}?"
         elif paths:
             more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
             hint = f"there are {', '.join(repr(each[:200]) for each in paths[:_SHOWN_PATHS])}{more}"

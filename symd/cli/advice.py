@@ -42,6 +42,8 @@ _NO_SAMPLES = (
 )
 _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
+_OF_PLACES = ("symbolize", "variables")
+"""Verbs that are asked about places."""
 _CHANGE = frozenset(("rm", "stop", "gc", "repair", "copy", "serve", "run", "collect", "record", "slim"))
 """Verbs that change something, which an option may have been meant to prevent."""
 _ALIKE = 0.6000001
@@ -124,6 +126,8 @@ def _refusal(words: Sequence[str], group: click.Command) -> Exception | None:
                 context = click.Context(command, context, name)
             elif command is not None:
                 context = command.make_context(name, rest, context)
+        if files_among(context.params.get("queries") or ()):
+            return click.UsageError("a file is no place", context)
     except (click.ClickException, SymdError) as error:
         return error
     return None
@@ -154,7 +158,7 @@ def _of_letter(error: click.NoSuchOption, context: click.Context) -> Sequence[st
     """The words of the call with the one long option, of those about the answer, that begins with the letter of an
     unknown short one; () where none does, or several."""
     letter = re.fullmatch(r"-([A-Za-z])", error.option_name)
-    has_value = _has_value(error.option_name, typed_words(context))
+    has_value = _has_value(error.option_name, context)
     takes = (each for each in context.command.params if not (has_value and getattr(each, "is_flag", False)))
     options = {option for each in takes for option in each.opts} - {"--server", "--limit"}
     found = [each for each in options if letter and each.startswith(f"--{letter[1]}")]
@@ -182,10 +186,15 @@ def _word_with(option: str, words: Sequence[str]) -> str:
     return next(long, next(clusters, option))
 
 
-def _has_value(typed: str, words: Sequence[str]) -> bool:
-    """Whether what follows an option, which no table has, can only be its value."""
+def _has_value(typed: str, context: click.Context) -> bool:
+    """Whether what follows an option, which no table has, can only be its value: no file, and no place, which a decimal
+    number is where places are asked about and no other one is."""
+    words = typed_words(context)
     value = behind(words, typed)
-    return bool(value) and not ("=" in typed or value.startswith("-") or files_among([value]) or is_place(value))
+    if not value or "=" in typed or value.startswith("-") or files_among([value]):
+        return False
+    is_asked = context.info_name in _OF_PLACES and not any(is_place(each) for each in words if each != value)
+    return not is_place(value) or (value.isdecimal() and not is_asked)
 
 
 def _as_json(option: str, context: click.Context) -> Sequence[str]:
@@ -205,9 +214,10 @@ def _left_out(option: str, context: click.Context) -> Sequence[str]:
         return ()
     at = words.index(typed)
     kept = files_among([typed.partition("=")[2]])
-    if files_among(words) and _has_value(typed, words):
+    if files_among(words) and _has_value(typed, context):
         return [*words[:at], *words[at + 2 :]]
-    calls = [[*words[:at], *kept, *words[at + 1 + more :]] for more in (0, 1)]
+    most = 0 if files_among(words[at + 1 : at + 2]) else 1
+    calls = [[*words[:at], *kept, *words[at + 1 + more :]] for more in range(1 + most)]
     return next((call for call in calls if not is_refused(call, context)), calls[0])
 
 
@@ -414,6 +424,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", with_option("-m", first, typed)),  # noqa: PTH113 - as above
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *with_option("-o", text, typed)[1:]]),
         (shows and "--source" in typed_words(context), "a folder of sources goes after --source-root:", with_word(typed_words(context), "--source", "--source-root")),
+        (verb in _ONE_FILE and file_kind(text) == "module", "one file is shown at a time; for both write", ["info", first, text]),
         (shows and os.path.exists(text), "a profile goes after --profile:", with_option("--profile", text, typed)),  # noqa: PTH110 - pathlib is slow to load
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
         (verb == "listing" and text.isdecimal() and bool(place), "the code around a place goes after --around:", ["listing", first, "--around", str(place), "--before", text, "--after", text]),

@@ -96,7 +96,7 @@ def command(
     the text may come from someone else. A MODULE is always sent.
 
     If a MODULE has a function for several architectures, there is an answer for each of them, or a single one if they
-    are the same; --object sm_90 chooses one.
+    are the same; --object chooses one by its path, which symd info prints.
     """
     with _open_log(log, modules) as handle, _answering(server, limits) as answering:
         given = [_given(text, answering) for text in modules]

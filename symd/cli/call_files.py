@@ -153,12 +153,15 @@ def standard_input_log() -> str:
 
 
 def calls_for(file: str, queries: Sequence[str] = ()) -> list[list[str]]:
-    """The calls that are for a file by what it is, ``queries`` being typed behind it; none where that is not known."""
+    """The calls that are for a file by what it is, ``queries`` being typed behind it, among which may be other files;
+    none where that is not known."""
     _, profile, modules = profile_among([file, *queries])
     if profile:
         return [call_about_profile("hot", modules, profile)]
     kind = file_kind(file)
     if kind == "module":
+        if more := files_among(queries):
+            return [["info", file, *more]]
         return [["info", file], ["symbolize", file, *(queries or ["ADDRESS"])]]
     call = {
         "core": ["core", file],

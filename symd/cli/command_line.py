@@ -73,7 +73,8 @@ def load_verb(name: str) -> click.Command:
 def _with_calls(said: str, calls: Sequence[Sequence[str]], context: click.Context) -> str:
     """What is said, and behind it those of the calls that would not be refused."""
     shown = " or ".join(filter(None, (whole_call(each, context) for each in calls)))
-    if not shown and (files := files_among(context.find_root().obj or ())):
+    is_explained = not calls and "; " in said
+    if not shown and not is_explained and (files := files_among(context.find_root().obj or ())):
         shown = " or ".join(call_text(each) for each in calls_for(files[0], files[1:]))
     if not shown:
         return said.removesuffix(":")

@@ -30,6 +30,8 @@ class Advice(NamedTuple):
 
 
 NOTHING = Advice("")
+FLAME_GRAPHS: Final = "--to folded for flamegraph.pl and inferno, --to speedscope for a flame graph in a browser"
+"""What draws a flame graph of a profile."""
 
 _BY: Final = {
     "function": "func funcs function functions symbol symbols sym syms fn",
@@ -69,6 +71,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
     _OptionOfOthers("profile", "-f -t -T --type --output-format --export-format --as --export", "--to"),
     _OptionOfOthers("info names lines listing symbolize hot", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
+    _OptionOfOthers("hot profile view", "--object", None, "symd extract FILE DIR writes each code object to a file of its own; give the one that ran"),
     _OptionOfOthers("listing", "--address --addr --pc", "--around"),
     _OptionOfOthers("lines", "--function --func --symbol", "--kernel"),
     _OptionOfOthers("names", "-r -e -E --regex --pattern --name --filter --match", ""),
@@ -223,6 +226,13 @@ def _one_function(option: str, typed: Sequence[str]) -> Advice:
     return Advice("write", ["listing", "--function", name or "NAME", "--profile", shown, module])
 
 
+def _of_two(_option: str, typed: Sequence[str]) -> Advice:
+    """What shows two files that are to be compared."""
+    if profile_among(typed).profile:
+        return Advice("go tool pprof -diff_base compares two profiles that symd profile --to pprof wrote")
+    return Advice("write", ["info", *files_among(typed)])
+
+
 def _in_the_query(option: str, typed: Sequence[str]) -> Advice:
     """The query that says whose offset a number is, where an option says it in other tools."""
     is_section = option in ("--section", "-j")
@@ -239,6 +249,7 @@ _CALLS: Final[tuple[tuple[str, str, Callable[[str, Sequence[str]], Advice]], ...
     ("hot", "-S -source --source --annotate --with-source --show-source", lambda _, typed: Advice("for samples beside the source, write", profile_among(typed).listing())),
     ("hot view", "-html --html", _page),
     ("hot", "-l -list --list -k --kernel -kernel --function --func --symbol --symbols -focus --focus --kernel-name", _one_function),
+    ("listing lines view info names hot profile", "-diff --diff -compare --compare -diff_base --diff_base --diff-base", _of_two),
     ("info", "--kernel --function --symbol", _one_kernel),
     ("slim", "-f", _of_eu_strip),
     ("slim", "--only-keep-debug", _of_objcopy),
@@ -261,7 +272,7 @@ class _ValueOfOthers(NamedTuple):
 
 _VALUES: Final = (
     *(_ValueOfOthers("hot", "--by", f"'({'|'.join(words.split())})'", by, "--by stall sums by stall reason: write" if by == "stall" else "write") for by, words in _BY.items()),
-    _ValueOfOthers("profile", "--to", "'(flame.*|svg|html)'", "speedscope", "--to folded for flamegraph.pl and inferno, --to speedscope for a flame graph in a browser: write"),
+    _ValueOfOthers("profile", "--to", "'(flame.*|svg|html)'", "speedscope", f"{FLAME_GRAPHS}: write"),
     _ValueOfOthers("profile", "--to", "'(chrome|trace|json|ctf)'", "perfetto", "--to perfetto opens in ui.perfetto.dev, --to speedscope in www.speedscope.app: write"),
     _ValueOfOthers("profile", "--to", "'gecko'", "firefox"),
     _ValueOfOthers("profile", "--to", "'(collapsed|perf)'", "folded"),

@@ -25,6 +25,7 @@ from symd.cli.call_files import (
     naming_profile,
     profile_kind,
     typed_words,
+    with_word,
 )
 from symd.cli.options import (
     Verb,
@@ -36,6 +37,7 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
+from symd.cli.other_tools import FLAME_GRAPHS
 from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, say_unused_rules, write_json
 from symd.cli.unresolved import daemon_hints, resolver_meant, unknown_names
 from symd.cli.verbs import PAGE
@@ -249,8 +251,12 @@ def _out_of(source: str, to: str) -> str | None:
     if to == "folded":
         return "-"
     name = Path("profile" if source == "-" else source).name.partition(".")[0]
-    out = Path(name + next(ending for ending, written in _ENDINGS.items() if written == to))
+    out = Path(name + _ending(to))
     return None if out.is_symlink() or out.exists() else str(out)
+
+
+_PICTURES = (".svg", ".png")
+"""What the names of pictures end with."""
 
 
 def _wrong_call(context: click.Context) -> click.UsageError | None:
@@ -263,6 +269,11 @@ def _wrong_call(context: click.Context) -> click.UsageError | None:
         module = next((named_file(each)[1] for each in given.get("modules") or ()), "FILE")
         page = ["view", module, "--profile", source, "-o", target]
         return Meant(f"{target} is named as a page, which symd view writes", context, page)
+    if target.endswith(_PICTURES):
+        to = given.get("to") or "speedscope"
+        name = target.rpartition(".")[0] + _ending(to)
+        meant = with_word(words, target, name) or ["profile", source, "--to", to, "-o", name]
+        return Meant(f"{target} is named as a picture; {FLAME_GRAPHS}", context, meant)
     out = [] if has_out else ["-"] if given.get("to") == "folded" else ["-o", target]
     if name in EXPORTS and not given.get("to") and profile_kind(source) != name:
         meant = [each.replace("--format", "--to", 1) if each.startswith("--format") else each for each in words]
@@ -402,6 +413,11 @@ _ENDINGS = {
     ".pb": "pprof",
 }
 """The formats to write that files are named after."""
+
+
+def _ending(to: str) -> str:
+    """What the names of files of a format that is written end with."""
+    return next(ending for ending, written in _ENDINGS.items() if written == to)
 
 
 def _format_named(target: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -167,7 +168,7 @@ _LAST: Final[Mapping[str, frozenset[str]]] = {
 """Options of other tools for what a verb writes, which comes last."""
 MEANT = {
     "listing": "asm sass isa dump dis source list x iga iga64",
-    "symbolize": "addr2sym line srcline frame frames where address bt backtrace stack",
+    "symbolize": "addr2sym line srcline frame frames where address bt backtrace stack inline inlines inlined caller callers",
     "annotate": "decode crash log stacktrace",
     "hot --by stall": "stall stalls reason reasons",
     "hot --by function": "report annotate-profile report-profile perf pprof stat stats analyze ncu rocprofv3 rocprof unitrace vtune",
@@ -175,7 +176,7 @@ MEANT = {
     "profile --to speedscope": "flamegraph flame speedscope",
     "profile --to folded": "folded fold collapse collapsed stackcollapse",
     "profile --to perfetto": "timeline perfetto chrome-trace",
-    "info": "file show kernels ls-file registers regs resources resource-usage res-usage zeinfo metadata sections headers spirv roc-obj-ls",
+    "info": "file show kernels ls-file registers regs resources resource-usage res-usage zeinfo metadata sections headers spirv roc-obj-ls spill spills size occupancy",
     "names": "search find grep demangle",
     "lines": "debug-line decodedline",
     "locate": "b tbreak bp breakpoints line2addr addresses",
@@ -212,13 +213,20 @@ MEANT = {
 START: Final = (
     "symd serve & starts a daemon in the background, symd daemon status shows how it is doing, symd daemon stop ends it"
 )
+_DIFF: Final = (
+    "symd info A B shows what is in two files, symd verify FILE compares two readings of one,"
+    " and go tool pprof -diff_base two profiles that symd profile wrote"
+)
 _EXPLAINED: Final = {
     "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page": "report",
     "symd info FILE says what a file is, and symd profile --to writes pprof, folded, speedscope, perfetto and firefox": "formats",
     "symd names -C FILE NAME shows the readable name": "c++filt cu++filt",
     "symd setup samples . writes them into this folder": "examples",
     "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder": "add",
-    "symd verify FILE compares two readings of a file, and go tool pprof -diff_base two profiles that symd profile wrote": "diff",
+    _DIFF: "diff delta compare",
+    "symd symbolize FILE PLACE shows the callers that PLACE is inlined into, and symd hot -m FILE PROFILE --by instruction those of a profile": "inline inlines inlined caller callers",
+    "samples of Nsight Compute are read as folded stacks, one line KERNEL+0xOFFSET COUNT for each instruction: symd hot -m FILE PROFILE prints the hottest lines": "ncu",
+    "symd listing FILE shows machine code beside its source, and symd lines --level ptx FILE the lines of the PTX that it was compiled from": "ptx",
     "symd VERB --help explains a verb, docs/quickstart.md begins at the beginning, and docs/index.md lists the pages": "man docs tutorial quickstart",
     "the daemon writes its log to standard error (docs/operations.md), and symd daemon watch follows what happens to modules": "logs",
     "write symd --version": "version",
@@ -325,8 +333,8 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     elif typed == "add" and rest:
         is_folder = os.path.isdir(rest[-1])  # noqa: PTH112 - pathlib is slow to load
         return said, [["collect" if is_folder else "info", "--server", "default", *rest]]
-    elif (told := keys_of(_EXPLAINED, typed)) and not (meant and rest):
-        return f"{said}; {told[0]}", []
+    elif (told := keys_of(_EXPLAINED, typed)) and not (meant and rest and _is_answered(typed, meant[0], rest)):
+        return f"{said}; {_of_files(told[0], rest)}", []
     meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     if not meant:
         return (said, []) if above else _without_verb(words, said)
@@ -340,6 +348,24 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):
         return said, calls  # a page is no profile, and the call is mended
     return f"{said}; did you mean {' or '.join(meant)}?", calls
+
+
+def _is_answered(typed: str, meant: str, words: Sequence[str]) -> bool:
+    """Whether the verb that is meant answers what is also explained: symd symbolize where a place is named, verify for
+    one file, and hot for what Nsight Compute is not run on."""
+    if meant == "symbolize":
+        return any(map(is_place, words))
+    if meant == "verify":
+        return not files_among(words)[1:]
+    return typed != "ncu" or [file_kind(each) for each in files_among(words)] != ["module"]
+
+
+def _of_files(told: str, words: Sequence[str]) -> str:
+    """What is explained, of the modules among the words."""
+    modules = [shlex.quote(each) for each in files_among(words) if file_kind(each) == "module"]
+    if told == _DIFF and len(modules) > 1:
+        return f"symd info {' '.join(modules)} shows both"
+    return re.sub(r"\bFILE\b", lambda _: modules[0], told) if modules else told
 
 
 PAGE = (".html", ".htm")

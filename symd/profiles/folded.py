@@ -11,6 +11,7 @@ stays, and is counted as MALFORMED.
 from __future__ import annotations
 
 import re
+from shlex import quote
 
 from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
@@ -36,6 +37,8 @@ from symd.profiles.samples import (
 NAME = "folded"
 CLAIM_LINES = 64
 """Lines that are looked at to recognize the format."""
+_NAMED = 3
+"""The most files with a kernel of the same name that are named."""
 
 _EMPTY_STACK = re.compile(rb"[ \t]*[0-9]+[ \t]*\r?")
 """A count without a stack, which py-spy writes for samples without frames."""
@@ -113,7 +116,15 @@ def _decimal_frames(text: str, resolver: Resolver, spending: ProfileBudget, tall
         if known[name] and bool(found[1]) == bool(found[3]):
             tally.count(Reason.MALFORMED, resolved=False)
             frames[found.group()] = None
-    return tuple(f"{frame}: an offset is hexadecimal and begins with 0x" for frame in frames)
+    return tuple(
+        f"{frame}: an offset is hexadecimal and begins with 0x{_if_decimal(frame.rpartition('+')[2].rstrip(']'))}"
+        for frame in frames
+    )
+
+
+def _if_decimal(offset: str) -> str:
+    """What an offset without 0x is in hexadecimal, to go behind what is said of it."""
+    return f" ({offset} is {int(offset):#x}, if it was decimal)"
 
 
 def _handle(
@@ -158,10 +169,23 @@ def _notes(handles: dict[str, int], answers: list[ResolvedAddress], resolver: Re
         if answers[handle].reason in why:
             name = frame.partition(FILE_OFFSET)[0] if FILE_OFFSET in frame else frame.rpartition("+0x")[0]
             found[name.removeprefix("["), answers[handle].reason] = None
-    return tuple(
-        f"{name} {why[reason]}{resolver.did_you_mean(name) if reason is Reason.UNKNOWN_KERNEL else ''}"
-        for name, reason in found
-    )
+    return tuple(f"{name} {why[reason]}{_meant(name, reason, resolver)}" for name, reason in found)
+
+
+def _meant(name: str, reason: Reason, resolver: Resolver) -> str:
+    """What a name may mean that is no one module's or kernel's, to go behind what is said of it."""
+    if reason is Reason.AMBIGUOUS:
+        return _which_ran(name, resolver)
+    return resolver.did_you_mean(name) if reason is Reason.UNKNOWN_KERNEL else ""
+
+
+def _which_ran(name: str, resolver: Resolver) -> str:
+    """How one of the files with a kernel is chosen, to go behind what is said of it; "" where no more than one has
+    it."""
+    files = resolver.files_with(name)
+    shown = [f"-m {quote(each)}" for each in files[:_NAMED]]
+    more = f" (and {len(files) - _NAMED} more)" if len(files) > _NAMED else ""
+    return f": give the one that ran, {' or '.join(shown)}{more}" if len(files) > 1 else ""
 
 
 MOST_DIGITS = 18

@@ -22,7 +22,8 @@ _SQLITE = b"SQLite format 3\0"
 _CUPTI = "CUPTI's PC sampling records as JSON lines have addresses"
 _ROCPROFV3 = "sample with rocprofv3 --pc-sampling-method … --output-format json"
 _TABLE = "symd batch -m FILE IN.parquet OUT.parquet adds lines to a table of addresses"
-_CSV = f"{_TABLE}; DuckDB's COPY (FROM 'samples.csv') TO 'samples.parquet' makes Parquet of CSV"
+_FOLDED = "counts by instruction can be given as folded stacks, lines such as [KERNEL+0x40] 12"
+_CSV = f"{_FOLDED}; {_TABLE}; DuckDB's COPY (FROM 'samples.csv') TO 'samples.parquet' makes Parquet of CSV"
 _ADDRESSES = frozenset(("address", "pc", "offset", "addr", "ip"))
 """How columns of addresses are called."""
 _HEADINGS = (
@@ -80,7 +81,7 @@ def described(data: bytes) -> tuple[str, str] | None:
             "perf script and stackcollapse-perf.pl make folded stacks of it; its addresses are the CPU's",
         )
     if data.startswith(b"NVR\0"):
-        return "a report of Nsight Compute (.ncu-rep), whose format is not read", _CUPTI
+        return "a report of Nsight Compute (.ncu-rep), whose format is not read", f"{_FOLDED}; {_CUPTI}"
     if data.startswith(_SQLITE) and b"CUPTI_ACTIVITY" in data[: 1 << 20]:
         return "a database of Nsight Systems, which has kernels and their times, and no addresses in them", _CUPTI
     if data.startswith(b"PAR1"):

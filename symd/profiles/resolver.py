@@ -314,6 +314,12 @@ class Resolver:
                 like |= dict.fromkeys(each.function for each in answer.candidates if each.function)
         return f"; did you mean {' or '.join(list(like)[:_SUGGESTED])}?" if like else ""
 
+    def files_with(self, name: str) -> list[str]:
+        """The files of modules, of those that no identity was given to, with a kernel of that name, mangled or
+        readable."""
+        digests = {each.digest for each in self._kernels.get(name) or self._kernels_called(name)}
+        return [module.name for module in self._without_identity if module.digest in digests]
+
     def kernel_with_width(self, name: str) -> LookupTarget | Reason:
         """``kernel`` where a name may end with the SIMD width that it was compiled for."""
         found = self.kernel(name)

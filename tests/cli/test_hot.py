@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -357,7 +358,10 @@ SAID = {
         "[smoth+0x10] 5",
         "smoth names no known module or kernel; did you mean smooth?",
     ),
-    "a decimal offset": ("smooth+640 2", "smooth+640: an offset is hexadecimal and begins with 0x"),
+    "a decimal offset": (
+        "smooth+640 2",
+        "smooth+640: an offset is hexadecimal and begins with 0x (640 is 0x280, if it was decimal)",
+    ),
     "an offset past the end": ("[smooth+0x99990] 5", "[smooth+0x99990] is past the end of smooth, which is "),
 }
 
@@ -381,6 +385,21 @@ def test_a_row_says_of_samples_without_a_place_what_is_true_of_them(run: Run, tm
     assert "in an unknown kernel or module (UNKNOWN_KERNEL)" in outcome.out
     twice = run("hot", "-m", ZEBIN, "-m", FILTERS / "igc2-dg2-opt-zebin.smooth.elf", SAMPLES / "stacks.folded")
     assert "in a kernel or module whose name matches several (AMBIGUOUS)" in twice.out
+
+
+def test_files_with_the_same_kernel_are_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("objs").mkdir()
+    for name in ("a", "b"):
+        shutil.copy(FILTERS / "igc2-dg2-opt-zebin.smooth.elf", f"objs/{name}.elf")
+        with Path(f"objs/{name}.elf").open("ab") as file:  # what is behind an ELF file is not read
+            file.write(name.encode())
+    Path("p.folded").write_text("[smooth+0x290] 5\n")
+    says = "smooth names several known modules or kernels: give the one that ran, -m objs/a.elf or -m objs/b.elf\n"
+    for call in (("hot", "-m", "objs", "p.folded"), ("profile", "-m", "objs", "p.folded", "-")):
+        done = run(*call)
+        assert (done.code, says in done.err) == (1, True), done.err
+        assert run(*call[:2], "objs/b.elf", *call[3:]).code == 0
 
 
 def test_samples_in_code_without_debug_data_say_what_to_compile_with(run: Run, tmp_path: Path) -> None:
@@ -449,9 +468,13 @@ def test_the_samples_begin_instructions(run: Run) -> None:
         (
             "a.csv",
             b"kernel,offset,samples\nshade,16,4\n",
-            "it is a table with a column of addresses (symd batch -m FILE",
+            "it is a table with a column of addresses (counts by instruction can be given as folded stacks, lines such as [KERNEL+0x40] 12; symd batch -m FILE",
         ),
-        ("a.csv", b'"PC";"count"\n6520;4\n', "it is a table with a column of addresses (symd batch -m FILE"),
+        (
+            "a.csv",
+            b'"PC";"count"\n6520;4\n',
+            "it is a table with a column of addresses (counts by instruction can be given",
+        ),
         ("a.parquet", b"PAR1\0\0\0\0PAR1", "it is a Parquet file (symd batch -m FILE IN.parquet OUT.parquet"),
         ("a.csv", b"name,count\nshade,4\n", "no reader knows this profile format (known formats:"),
         (

@@ -20,6 +20,7 @@ SOURCE = ROOT / "samples" / "kernels" / "vadd.cl"
 STALLS = ROOT / "samples" / "profiles" / "stalls.csv"
 PPROF = ROOT / "samples" / "profiles" / "kernels.pb.gz"
 RAYCAST = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.debug.cubin"
+LINES_ONLY = RAYCAST.with_name("raycast.sm_90.lines.cubin")
 SPIRV = ROOT / "samples" / "kernels" / "bin" / "vadd" / "opt.spv"
 DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
 FORMATS = "'firefox', 'folded', 'perfetto', 'pprof', 'speedscope'"
@@ -379,6 +380,68 @@ OPTIONS = {
         ("eu-strip", "-f", "x.debug", "-o", "x.co", SHADE),
         f"write symd slim {SHADE} x.co --debug-out x.debug (see",
     ),
+    "one code object of a profile's module": (
+        ("hot", "--object", "sm_90", "-m", RAYCAST, PPROF),
+        "'--object'; symd extract FILE DIR writes each code object to a file of its own; give the one that ran (see",
+    ),
+    "two files to compare": (("diff", RAYCAST, LINES_ONLY), f"; symd info {RAYCAST} {LINES_ONLY} shows both (see"),
+    "two builds by another word": (
+        ("compare", RAYCAST, LINES_ONLY),
+        f"no verb 'compare'; symd info {RAYCAST} {LINES_ONLY} shows both (see",
+    ),
+    "two profiles to compare": (
+        ("delta", PPROF, STALLS),
+        "go tool pprof -diff_base two profiles that symd profile wrote (see",
+    ),
+    "two files by an option": (
+        ("listing", "--diff", RAYCAST, LINES_ONLY),
+        f"'--diff'; write symd info {RAYCAST} {LINES_ONLY} (see",
+    ),
+    "two profiles by an option": (
+        ("hot", "-diff_base", PPROF, PPROF),
+        "'-diff_base'; go tool pprof -diff_base compares two",
+    ),
+    "two files to list": (
+        ("listing", RAYCAST, LINES_ONLY),
+        f"; one file is shown at a time; for both write symd info {RAYCAST} {LINES_ONLY} (see",
+    ),
+    "an unknown option and two files": (
+        ("lines", "--zip", RAYCAST, LINES_ONLY),
+        f"'--zip'; without it: symd info {RAYCAST} {LINES_ONLY} (see",
+    ),
+    "two files without a verb": ((RAYCAST, LINES_ONLY), f"as in symd info {RAYCAST} {LINES_ONLY} (see"),
+    "a file in the place of a place": (("srcline", RAYCAST, LINES_ONLY), f"symd info {RAYCAST} {LINES_ONLY} (see"),
+    "a count that a listing does not take": (
+        ("listing", "--profile", PPROF, "-C", "--top", "5", SHADE),
+        f"'--top'; without it: symd listing --profile {PPROF} -C {SHADE} (see",
+    ),
+    "a count beside a place": (
+        ("symbolize", SHADE, "--top", "5", "0x1978"),
+        f"'--top'; without it: symd symbolize {SHADE} 0x1978 (see",
+    ),
+    "an address behind an unknown option": (
+        ("symbolize", SHADE, "--zz", "6520"),
+        f"'--zz'; without it: symd symbolize {SHADE} 6520 (see",
+    ),
+    "callers of no place": (
+        ("callers", SHADE),
+        f"symd symbolize {SHADE} PLACE shows the callers that PLACE is inlined into, and symd hot -m {SHADE} PROFILE --by instruction those",
+    ),
+    "callers of a function": (("inlined", SHADE, "blend"), f"symd symbolize {SHADE} PLACE shows the callers"),
+    "Nsight Compute": (
+        ("ncu", RAYCAST),
+        f"as folded stacks, one line KERNEL+0xOFFSET COUNT for each instruction: symd hot -m {RAYCAST} PROFILE prints",
+    ),
+    "Nsight Compute on a program": (("ncu", "--", "./app"), "did you mean run? Write symd run -- ./app (see"),
+    "PTX": (("ptx", RAYCAST), f"symd lines --level ptx {RAYCAST} the lines of the PTX"),
+    "a profile that is named as a picture": (
+        ("profile", "-m", SHADE, PPROF, "out.svg"),
+        f"in a browser; write symd profile -m {SHADE} {PPROF} out.speedscope.json (see",
+    ),
+    "folded stacks that are named as a picture": (
+        ("profile", "-m", SHADE, PPROF, "--to", "folded", "-o", "out.svg"),
+        f"write symd profile -m {SHADE} {PPROF} --to folded -o out.folded (see",
+    ),
     "versions": (("-v",), "symd itself has no option -v; write symd --version (see"),
 }
 ORDERS = {
@@ -682,6 +745,12 @@ AT_ONCE = {
     "pprof's report": (("pprof", "-top", ZEBIN, STALLS), ("top", ZEBIN, STALLS)),
     "pprof's lines alone": (("-top", "-lines", ZEBIN, STALLS), ("hot", "--by", "line", ZEBIN, STALLS)),
     "folded stacks": (("collapse", "-m", ZEBIN, STALLS), ("profile", "-m", ZEBIN, STALLS, "--to", "folded", "-")),
+    "registers that spill": (("spills", RAYCAST), ("info", RAYCAST)),
+    "binutils' size": (("size", RAYCAST), ("info", RAYCAST)),
+    "occupancy": (("occupancy", RAYCAST), ("info", RAYCAST)),
+    "callers of a place": (("callers", SHADE, "0x1978"), ("symbolize", SHADE, "0x1978")),
+    "what a place is inlined into": (("inlined", SHADE, "shade+0x80"), ("symbolize", SHADE, "shade+0x80")),
+    "one file to compare": (("compare", SHADE), ("verify", SHADE)),
     "cuobjdump's resources": (("cuobjdump", "-res-usage", RAYCAST), ("info", RAYCAST)),
 }
 

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -287,7 +288,7 @@ def test_hints_name_the_file_that_was_asked(run: Run, tmp_path: Path) -> None:
     ("file", "path", "says"),
     [
         ("cuda/bin/tonemap.default.fatbin", "sm_90", "there are 'sm_90a', 'sm_80'"),
-        ("amdgpu/bin/aligned.bundle", "gfx900", "there are 'hipv4-amdgcn-amd-amdhsa--gfx900', "),
+        ("amdgpu/bin/aligned.bundle", "gfx900", "did you mean 'hipv4-amdgcn-amd-amdhsa--gfx900'? Write symd "),
         ("amdgpu/bin/v4-gfx900.co", "gfx900", "the module is one itself: leave the path out"),
     ],
 )
@@ -297,6 +298,8 @@ def test_a_code_object_that_is_none_is_told_which_there_are(
 ) -> None:
     done = run(verb[0], "--object", path, ROOT / "samples" / file, *verb[1:])
     assert (done.code, f"there is no code object '{path}' ({says}" in done.err) == (1, True), done.err
+    if called := re.search(r" Write symd (.*)\)$", done.err, re.MULTILINE):
+        assert "there is no code object" not in run(*shlex.split(called[1])).err
 
 
 @pytest.mark.parametrize(

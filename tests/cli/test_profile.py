@@ -282,7 +282,10 @@ def test_a_call_without_a_name_is_shown_by_its_place(run: Run, tmp_path: Path, t
 
 FOREIGN = {
     "perf.data": (b"PERFILE2" + bytes(96), "it is perf.data of Linux perf"),
-    "ncu-rep": (b"NVR\0" + bytes(60), "a report of Nsight Compute (.ncu-rep)"),
+    "ncu-rep": (
+        b"NVR\0" + bytes(60),
+        "a report of Nsight Compute (.ncu-rep), whose format is not read (counts by instruction can be given as folded stacks",
+    ),
     "nsys": (b"SQLite format 3\0" + bytes(84) + b"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL", "of Nsight Systems"),
     "ncu csv": (b'"ID","Process ID","Kernel Name","Section Name","Metric Name"\n"0","1","k","s","m"\n', "ncu --csv"),
     "rocprof": (b'"Index","KernelName","gpu-id","queue-id"\n0,"k",1,0\n', "a table of rocprof, which"),

@@ -58,7 +58,9 @@ def test_an_offset_that_may_be_decimal_is_counted_and_named(resolver, frame):
     done = profiles.symbolize(f"a;{frame};b 1\nc;unknown+640 2\n".encode(), resolver)
     assert done.data == f"a;{frame};b 1\nc;unknown+640 2\n".encode()
     assert dict(done.report.unresolved) == {Reason.MALFORMED: 1}
-    assert done.report.notes == (f"{frame}: an offset is hexadecimal and begins with 0x",)
+    assert done.report.notes == (
+        f"{frame}: an offset is hexadecimal and begins with 0x (640 is 0x280, if it was decimal)",
+    )
 
 
 def test_a_line_with_an_empty_stack_is_no_other_format(resolver):
