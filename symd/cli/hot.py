@@ -36,12 +36,20 @@ from symd.cli.profile import (
     profile_resolver,
     say_nothing_resolved,
 )
-from symd.cli.unresolved import daemon_hints, profile_notes, resolver_meant, unknown_names, unresolved_notes
+from symd.cli.unresolved import (
+    daemon_hints,
+    profile_notes,
+    resolver_meant,
+    several_objects_notes,
+    unknown_names,
+    unresolved_notes,
+)
 from symd.config import Limits
 from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import unused_rules
 from symd.model.answers import Frame, Reason
 from symd.model.sources import PathRule
+from symd.model.texts import counted
 from symd.profiles.hot import BY, HotProfile, HotRow, hot
 from symd.profiles.placed import AddressPlaces, InstructionPlace
 from symd.profiles.samples import SampledProfile, shown_name
@@ -53,9 +61,10 @@ _DECIMAL = re.compile(r"\+[0-9]+\]?$")
 _NOWHERE = {
     Reason.UNKNOWN_KERNEL: "in an unknown kernel or module",
     Reason.OUTSIDE_TEXT: "outside the code of its kernel or module",
-    Reason.AMBIGUOUS: "in a kernel or module whose name matches several",
+    Reason.AMBIGUOUS: "in what may be one of several kernels, modules or code objects",
+    Reason.GAP: "in code of no function",
 }
-"""Where samples lie that are in an unknown module, or at no instruction of it."""
+"""Where samples lie that are in an unknown module, or in no function of it."""
 _SHOWN_REASONS = 3
 """Columns of a place, such as stall reasons, that are printed with it."""
 
@@ -120,6 +129,7 @@ def command(
             notes = [] if by == "stall" else [*unresolved_notes(profile, places, resolver, found)]
             if by != "stall" and _is_unclear(profile, places):
                 notes += profile_notes(data, resolver, options, name)
+            notes += several_objects_notes(resolver, resolver.differing)
             is_unresolved = bool(found.rows) and all(row.place.reason is not None for row in found.rows)
             nothing = any(row.place.reason is not None for row in found.rows) and not _is_any_known(profile, places)
             unknown = unknown_names(profile, places) if nothing or server is not None else []
@@ -168,7 +178,7 @@ def _readable(rows: Sequence[HotRow]) -> Sequence[HotRow]:
 
 def _is_any_known(profile: SampledProfile, places: AddressPlaces) -> bool:
     """Whether any address of the profile lies in a module that is known, or has a source file already."""
-    return any(isinstance(place, InstructionPlace) for place in places.places.values()) or any(
+    return any(isinstance(place, InstructionPlace) or places.frames(at) for at, place in places.places.items()) or any(
         frame.file for each in profile.addresses for frame in each.frames
     )
 
@@ -200,6 +210,7 @@ def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
             {"function": frame.function or frame.linkage_name, "file": frame.file, "line": frame.line}
             for frame in row.callers
         ],
+        "other_callers": row.other_callers,
         "values": {kind.name: value for kind, value in zip(found.columns.columns, row.values, strict=True)},
         "reason": None if place.reason is None else place.reason.name,
     }
@@ -241,7 +252,8 @@ def _other_sums(found: HotProfile) -> Iterator[str]:
 def _place_text(row: HotRow, by: str) -> str:
     place = row.place
     if place.reason is not None:
-        return f"{place.kernel or _NOWHERE.get(place.reason, 'in an unknown module')} ({place.reason.name})"
+        named = place.kernel or place.instruction
+        return f"{named or _NOWHERE.get(place.reason, 'in an unknown module')} ({place.reason.name})"
     if by == "stall":
         return str(place.stall)
     if by == "file":
@@ -253,7 +265,8 @@ def _place_text(row: HotRow, by: str) -> str:
     words += (
         [place.function or "(unnamed)", place.file or "(no file)"] if by == "function" else [line, place.function or ""]
     )
-    return " ".join([*words, *(f"< {_caller(frame)}" for frame in row.callers)])
+    text = " ".join([*words, *(f"< {_caller(frame)}" for frame in row.callers)])
+    return f"{text}, and {counted(row.other_callers, 'other caller')}" if row.other_callers else text
 
 
 def _caller(frame: Frame) -> str:

@@ -195,7 +195,7 @@ def command(
     part = ListingPart(None if path is None else ObjectPath(path), within, target)
     with open_module(file, server, limits, debug, path) as opened:
         module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
-        samples = None if profile is None else samples_on(module, profile, identity, limits)
+        samples = None if profile is None else samples_on(module, profile, identity, limits, path)
         total = 0 if samples is None else samples.weight(samples.totals())
         at = None if around is None or as_json else _section_place(module, around, path)
         if around is not None and not as_json:

@@ -39,7 +39,7 @@ from symd.cli.options import (
 )
 from symd.cli.other_tools import FLAME_GRAPHS
 from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, say_unused_rules, write_json
-from symd.cli.unresolved import daemon_hints, resolver_meant, unknown_names
+from symd.cli.unresolved import daemon_hints, resolver_meant, several_objects_notes, unknown_names
 from symd.cli.verbs import PAGE
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
@@ -107,24 +107,28 @@ def shown_profile_options(verb: Verb) -> Verb:
     return verb
 
 
-def samples_on(module: OpenModule, profile: str, identity: str | None, limits: Limits) -> PlacedSamples:
+def samples_on(
+    module: OpenModule, profile: str, identity: str | None, limits: Limits, path: str | None = None
+) -> PlacedSamples:
     """The samples of a profile on the instructions of a module, which the profile calls ``identity``, or by what is in
-    it. What lies elsewhere is said on standard error."""
+    it. ``path`` says which of its code objects ran. What lies elsewhere is said on standard error."""
     named = [NamedModule(module.digest, module.name, name) for name in ((identity, None) if identity else (None,))]
     options = profiles.Options(limits)
     data = read_input(profile, limits)
     with naming_profile(profile):
-        read, resolver = profiles.samples(data, options), profiles.Resolver(module.symbolizer, named)
+        ran = {} if path is None else {module.digest: path}
+        read, resolver = profiles.samples(data, options), profiles.Resolver(module.symbolizer, named, ran=ran)
         found = placed(read, resolver, options)
         is_matched = resolver.unmatched() is None
         if (meant := resolver_meant(resolver, "--id")) is not None:
-            found = placed(read, meant, options)
+            resolver, found = meant, placed(read, meant, options)
     for each in found.other_builds:
         complain(f"{each} (--id {each.wanted} takes it all the same)")
     if found.values or not is_matched:
         _say_what_lies_elsewhere(profile, module, found)
     else:
-        _say_that_nothing_is_shown(profile, module.name, found)
+        _say_that_nothing_is_shown(profile, module.name, found, is_there=bool(resolver.several))
+    say_notes([*several_objects_notes(resolver, resolver.several)])
     return found
 
 
@@ -140,13 +144,16 @@ def _say_what_lies_elsewhere(profile: str, module: OpenModule, found: PlacedSamp
     if shown:
         share = 100 * (total - inside) / total if total else 0
         complain(
-            f"{total - inside:,} of {total:,} {found.unit} ({share:.1f} %) of {profile} lie in no kernel of {module.name}: {shown}"
+            f"{total - inside:,} of {total:,} {found.unit} ({share:.1f} %) of {profile} have no place in a kernel of {module.name}: {shown}"
         )
 
 
-def _say_that_nothing_is_shown(profile: str, file: str, found: PlacedSamples) -> None:
+def _say_that_nothing_is_shown(profile: str, file: str, found: PlacedSamples, *, is_there: bool) -> None:
+    """Say that no sample has a place in FILE, and why. ``is_there``: some lie in one of several code objects of it."""
     reasons = ", ".join(reason.name for reason in found.left)
-    why = f"lies in {file}: {reasons} (--id says what the profile calls it)" if reasons else "is read"
+    there = f"has one place in {file}: {reasons}"
+    nowhere = f"lies in {file}: {reasons} (--id says what the profile calls it)"
+    why = (there if is_there else nowhere) if reasons else "is read"
     complain(f"none of the samples of {profile} {why}")
 
 
@@ -183,7 +190,7 @@ def say_nothing_resolved(modules: Sequence[str], resolver: Resolver, names: Sequ
         complain(f"no module was given; write {call_with(['-m', 'FOLDER'])}, where FOLDER holds the modules that ran")
     elif not modules:
         complain(f"no module was given; write {call_with(['-m', 'FILE'])}, where FILE is the module that ran")
-    elif len(files) == 1:
+    elif len(files) == 1 and not resolver.differing:
         name = quote(names[0]) if len(names) == 1 else "NAME"
         complain(f"if {files[0]} is what the profile calls {name}, write -m {name}={quote(files[0])}")
 
@@ -362,6 +369,7 @@ def command(
                     read = profiles.samples(data, options, name)
                     hints = daemon_hints(resolver, unknown_names(read, AddressPlaces(read, resolver, options)))
                     done = replace(done, notes=(*done.notes, *hints))
+            done = replace(done, notes=(*done.notes, *several_objects_notes(resolver, resolver.differing)))
             unused = unused_rules(rules, resolver.source_files()) if rules else []
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():

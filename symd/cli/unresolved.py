@@ -3,20 +3,25 @@ addresses lie outside the code, which code has no debug data, and which module o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from shlex import quote
 from typing import Final
 
+import click
+
 from symd import profiles
+from symd.cli.call_files import call_text, call_with, typed_words
+from symd.cli.extract import FileNames
 from symd.errors import SymdError
 from symd.formats.debug_ids import build_id_of
 from symd.model.answers import Reason
 from symd.model.compile_advice import compile_advice
 from symd.profiles.hot import HotProfile
 from symd.profiles.placed import AddressPlaces, InstructionPlace
-from symd.profiles.resolver import LookupTarget, NamedModule, Resolver, machine_objects
+from symd.profiles.resolver import LookupTarget, NamedModule, Resolver, machine_objects, module_file_name
 from symd.profiles.samples import SampledAddress, SampledProfile, Value, counted_from
 from symd.query.disasm.nvidia import instruction_bytes
 from symd.system.messages import complain
@@ -25,6 +30,8 @@ _SEARCHED = 100
 """The most modules of a daemon that are searched for a kernel."""
 _NAMED = 3
 """The most addresses outside the code, and kernels of a daemon's module, that are named."""
+_OBJECTS = "objects"
+"""The folder that code objects are extracted to."""
 _UNKNOWN = (Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE)
 _UNREAD: Final = (Reason.NO_DEBUG_INFO, Reason.DEBUG_DATA_ELSEWHERE)
 
@@ -102,6 +109,33 @@ def _outside_note(address: SampledAddress, resolver: Resolver) -> str:
         if len(sizes) == 1 and (size := sizes.pop()):
             return f"{label} is past the end of {name}, which is {size} bytes ({size:#x}) long"
     return f"{label or f'{address.address or 0:#x}'} lies outside the code of {name or 'its module'}"
+
+
+def several_objects_notes(resolver: Resolver, digests: Collection[str]) -> Iterator[str]:
+    """A sentence for each of some modules of which several code objects, such as those of several architectures, could
+    be meant, with the call that names one of them."""
+    words = typed_words(click.get_current_context()) or ("",)
+    for digest in resolver.several:
+        if digest not in digests:
+            continue
+        file, paths = resolver.given_name(digest), resolver.several[digest]
+        name_of = FileNames(module_file_name(file))
+        names: dict[str, str] = {each.path: name_of(each) for each in resolver.summary(digest).objects}
+        shown = [path if words[0] == "listing" else names[path] for path in paths[:_NAMED]]
+        more = f" and {len(paths) - len(shown)} more" if len(paths) > len(shown) else ""
+        said = f"the profile does not say which of {len(paths)} code objects in {file} ran"
+        others = f" (or {', '.join(shown[1:])}{more})"
+        if words[0] == "listing":
+            yield f"{said}; write the one that ran: {call_with(['--object', shown[0]])}{others}"
+            continue
+        extract = call_text(["extract", file, _OBJECTS])
+        option = re.compile(rf"(|[^/]*=|-m){re.escape(file)}", re.DOTALL)
+        found = [option.fullmatch(word) for word in words]
+        if not file or not any(found):
+            yield f"{said} ({', '.join(shown)}{more}); symd extract writes each to a file"
+            continue
+        one = [f"{each[1]}{_OBJECTS}/{shown[0]}" if each else word for word, each in zip(words, found, strict=True)]
+        yield f"{said}; write {extract} and then the one that ran: {call_text(one)}{others}"
 
 
 def unknown_names(profile: SampledProfile, places: AddressPlaces) -> list[str]:

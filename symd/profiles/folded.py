@@ -162,7 +162,7 @@ def _notes(handles: dict[str, int], answers: list[ResolvedAddress], resolver: Re
     why = {
         Reason.UNKNOWN_KERNEL: "names no known module or kernel",
         Reason.UNKNOWN_MODULE: "names no known module",
-        Reason.AMBIGUOUS: "names several known modules or kernels",
+        Reason.AMBIGUOUS: "names several known modules, kernels or code objects",
     }
     found: dict[tuple[str, Reason], None] = {}
     for frame, handle in handles.items():

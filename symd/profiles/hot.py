@@ -37,7 +37,8 @@ class ProfilePlace(NamedTuple):
     """A line, an instruction, a function, a kernel, a file or a stall reason of a profile; what the sum is not by is
     None or 0.
     ``instruction`` is KERNEL+OFFSET, as every verb of the command takes it. ``reason`` says why samples lie in no
-    module that is known; of these there is nothing else but the kernel as the profile calls it."""
+    function of a module that is known; of these there is nothing else but the kernel as the profile calls it, and the
+    instruction in code of no function."""
 
     file: str | None = None
     line: int = 0
@@ -50,12 +51,14 @@ class ProfilePlace(NamedTuple):
 
 class HotRow(NamedTuple):
     """The sum of a place: ``values`` has one for each column of the profile, ``weight`` is what places are ordered by.
-    ``callers`` are the frames that the place was inlined into, innermost first, where most of its weight is."""
+    ``callers`` are the frames that the place was inlined into, innermost first, where most of its weight is;
+    ``other_callers`` counts the other ways in which it was inlined or called."""
 
     place: ProfilePlace
     weight: Value
     values: tuple[Value, ...]
     callers: tuple[Frame, ...]
+    other_callers: int = 0
 
 
 class HotProfile(NamedTuple):
@@ -97,8 +100,8 @@ def hot(
         chains = heaviest.setdefault(place, {})
         chains[callers] = chains.get(callers, 0) + columns.sample_weight(counted)
     rows = [
-        HotRow(place, columns.weight(row), tuple(row), max(heaviest[place].items(), key=lambda item: item[1])[0])
-        for place, row in sums.items()
+        HotRow(place, columns.weight(row), tuple(row), max(chains, key=lambda each: chains[each]), len(chains) - 1)
+        for (place, row), chains in zip(sums.items(), heaviest.values(), strict=True)
     ]
     rows.sort(key=lambda row: (-row.weight, *(str(each) for each in row.place)))
     return HotProfile(by, tuple(rows), sum(row.weight for row in rows), columns)
@@ -165,6 +168,8 @@ class _PlaceNames:
         if self._addresses is not None:
             place = self._addresses.places.get(number, place)
             frames = frames or self._addresses.frames(number)
+            if not frames and self._addresses.reason(number) is Reason.GAP:
+                return self._nowhere(number, Reason.GAP), ()
         if not frames and isinstance(place, InstructionPlace):
             kernel = self._kernel_at(place)
             frames = (Frame(kernel[0] or address.label, None, None, 0, 0, inlined=False),)
@@ -183,17 +188,25 @@ class _PlaceNames:
             return ProfilePlace(kernel=at[0] or self._counted_from(number) or shown_name(frames[-1])), ()
         line = ProfilePlace(innermost.file, innermost.line, name)
         if self._by == "instruction":
-            written = at[1] or address.label or f"{address.address or 0:#x}"
-            line = line._replace(kernel=at[0], instruction=written)
-        return line, tuple(frames[1:])
+            line = line._replace(kernel=at[0], instruction=at[1] or self._written(number))
+        return line, tuple(frame._replace(column=0) for frame in frames[1:])
+
+    def _written(self, number: int) -> str:
+        """An address as the profile has it, from the begin of a kernel as a query."""
+        address, kernel = self._profile.addresses[number], self._counted_from(number)
+        if kernel is not None:
+            return f"{kernel}+{address.address or 0:#x}"
+        return address.label or f"{address.address or 0:#x}"
 
     def _nowhere(self, number: int, reason: Reason | None) -> ProfilePlace:
-        """The place of an address that lies at no instruction of a known module: behind the end of a kernel it is that
+        """The place of an address that lies in no function of a known module: behind the end of a kernel it is that
         kernel's, and an unknown kernel has the name that the profile gives it."""
         if self._by == "kernel" and (kernel := self._counted_from(number)):
             return ProfilePlace(kernel=kernel)
         if self._by == "kernel" and reason is Reason.UNKNOWN_KERNEL:
             return ProfilePlace(kernel=counted_from(self._profile.addresses[number]) or None, reason=reason)
+        if self._by == "instruction" and reason is Reason.GAP:
+            return ProfilePlace(instruction=self._written(number), reason=reason)
         return ProfilePlace(reason=reason)
 
     def _counted_from(self, number: int) -> str | None:

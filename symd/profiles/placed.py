@@ -170,8 +170,10 @@ def _reason(sample: Sample) -> str | None:
 
 
 class AddressPlaces:
-    """Where each address of a profile lies, looked up in columns: ``places`` by its number; entries of stacks that are
-    no addresses are missing. Raises what the symbolizer raises."""
+    """Where each address of a profile lies, looked up in columns: ``places`` by its number, the reason where that is at
+    no one instruction; entries of stacks that are no addresses are missing. An address that may lie in several code
+    objects, all of which have the same line there, has ``frames`` and is AMBIGUOUS. Raises what the symbolizer
+    raises."""
 
     def __init__(self, profile: SampledProfile, resolver: Resolver, options: Options) -> None:
         self._profile, self._resolver = profile, resolver
@@ -186,7 +188,7 @@ class AddressPlaces:
         self.places = self._all()
 
     def frames(self, number: int) -> tuple[Frame, ...]:
-        """The frames at the address with that number, innermost first; none where it lies in no text that is known."""
+        """The frames at the address with that number, innermost first; none where no line or function is known."""
         answers, at = self._answers.get(number, (None, 0))
         return () if answers is None else answers[at].frames
 
@@ -212,14 +214,18 @@ class AddressPlaces:
             if isinstance(target, LookupTarget) and target.kernel is not None:
                 self.kernels[number] = target.kernel
         for target, handles, answers in batch.asked(self._resolver, no_progress):
+            locations = answers.locations
+            is_answered = ((locations.function != 0) | (locations.file != 0))[answers.location].tolist()
+            reasons = locations.reason[answers.location].tolist()
             columns = answers.text_section.tolist(), answers.offset.tolist()
             for at, (handle, section, offset) in enumerate(zip(handles, *columns, strict=True)):
-                place: InstructionPlace | Reason = Reason.OUTSIDE_TEXT
+                place: InstructionPlace | Reason = Reason.AMBIGUOUS if is_answered[at] else Reason(reasons[at])
+                if section or is_answered[at]:
+                    self._answers |= dict.fromkeys(numbers[handle], (answers, at))
                 if section:
                     text = answers.text_sections[section - 1]
                     value = text.address + offset
                     place = InstructionPlace(target.digest, text.path, text.section_index, offset, value)
-                    self._answers |= dict.fromkeys(numbers[handle], (answers, at))
                 found |= dict.fromkeys(numbers[handle], place)
         return found
 

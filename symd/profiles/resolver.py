@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from symd.api import Symbolizer
 from symd.errors import SymdError
 from symd.formats import debug_ids
 from symd.model.addresses import ByKernel, KernelOffset
-from symd.model.answers import Answers, Locations, Reason
+from symd.model.answers import Answers, Reason, concat, subset
 from symd.model.code import CodeKind
 from symd.model.columns import I64, U64
 from symd.model.identities import is_digest
@@ -95,7 +95,8 @@ class Unmatched(NamedTuple):
 
 class Resolver:
     """Modules and what they answer to, over a symbolizer. ``read_uri`` is needed where a profile has URIs; without it
-    such names are not found."""
+    such names are not found. ``ran`` maps a module to the path of the one code object in it that is meant, if that is
+    known."""
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class Resolver:
         modules: Iterable[NamedModule],
         *,
         read_uri: ReadUri | None = None,
+        ran: Mapping[str, str] | None = None,
     ) -> None:
         self.symbolizer = symbolizer
         self._modules = tuple(dict.fromkeys(modules))
@@ -114,6 +116,11 @@ class Resolver:
         """Modules that something was found in."""
         self.unknown: dict[tuple[str, ...], str] = {}
         """The names of modules that are not known, with the build ID of each."""
+        self._ran = ran or {}
+        self.several: dict[str, list[str]] = {}
+        """By module, the paths of the code objects of which any could be meant by some address."""
+        self.differing: set[str] = set()
+        """Those of these modules whose code objects answer an address differently."""
 
     def summary(self, digest: str) -> ModuleSummary:
         """What is inside a module; the symbolizer is asked once."""
@@ -129,7 +136,11 @@ class Resolver:
 
     def file_name(self, digest: str) -> str:
         """The last part of the path that the user gave a module by; "" for one that nobody gave."""
-        return next((module_file_name(module.name) for module in self._modules if module.digest == digest), "")
+        return module_file_name(self.given_name(digest))
+
+    def given_name(self, digest: str) -> str:
+        """The path that the user gave a module by; "" for one that nobody gave."""
+        return next((module.name for module in self._modules if module.digest == digest), "")
 
     def identified(self, *identities: str, build_id: str = "") -> IdentifiedModule | Reason:
         """The module of ``build_id``, or else of the first of these identities that is known: UNKNOWN_MODULE when none
@@ -200,7 +211,7 @@ class Resolver:
 
     def with_module(self, module: NamedModule) -> Resolver:
         """A resolver that has this module too."""
-        return Resolver(self.symbolizer, [*self._modules, module], read_uri=self._read_uri)
+        return Resolver(self.symbolizer, [*self._modules, module], read_uri=self._read_uri, ran=self._ran)
 
     def _identified(self, identities: tuple[str, ...], build_id: str) -> IdentifiedModule | Reason:
         names = tuple(filter(None, (build_id, *identities)))
@@ -339,15 +350,33 @@ class Resolver:
         return Reason.AMBIGUOUS if holding else Reason.UNKNOWN_KERNEL
 
     def symbolize(self, target: LookupTarget, values: U64) -> Answers:
-        """Answers for a column of offsets into a target. A kernel that several code objects have, such as those of
-        several architectures, is answered where all of them say the same."""
+        """Answers for a column of offsets into a target. What may lie in several code objects, such as those of several
+        architectures, is answered where all of them say the same, but lies in no text section: which one ran is not
+        known."""
+        if target.path is None and target.digest in self._ran:
+            target = replace(target, path=self._ran[target.digest])
         answers = self._answers(target, values)
-        unclear = np.flatnonzero(answers.locations.reason[answers.location] == Reason.AMBIGUOUS)
-        if target.kernel is None or target.path is not None or not len(unclear):
+        unclear = _ambiguous(answers)
+        if target.path is not None or not len(unclear):
             return answers
-        paths = {candidate.path for number in unclear.tolist() for candidate in answers.candidates.get(number, ())}
-        each = [self._answers(replace(target, path=path), values) for path in sorted(paths)]
-        return _agreed(answers, unclear, each) if len(each) > 1 else answers
+        paths = self._paths_meant(target, answers, unclear)
+        if len(paths) < 2:
+            return answers
+        self.several[target.digest] = [*dict.fromkeys([*self.several.get(target.digest, ()), *paths])]
+        found = _agreed(answers, unclear, [self._answers(replace(target, path=path), values) for path in paths])
+        if len(_ambiguous(found)):
+            self.differing.add(target.digest)
+        return found
+
+    def _paths_meant(self, target: LookupTarget, answers: Answers, unclear: I64) -> list[str]:
+        """The code objects in which ambiguous answers may lie, in the module's order: their candidates, or all where
+        not every answer names its own."""
+        candidates = [answers.candidates.get(number, ()) for number in unclear.tolist()]
+        paths: list[str] = [item.path for item in machine_objects(self.summary(target.digest))]
+        if not all(candidates):
+            return paths
+        named = dict.fromkeys(candidate.path for several in candidates for candidate in several)
+        return [*(path for path in paths if path in named), *(path for path in named if path not in paths)]
 
     def _answers(self, target: LookupTarget, values: U64) -> Answers:
         return self.symbolizer.symbolize_column(
@@ -400,30 +429,27 @@ class Resolver:
         return SymbolsByWord(self._kernels)
 
 
+def _ambiguous(answers: Answers) -> I64:
+    """The numbers of the answers that are AMBIGUOUS."""
+    return np.flatnonzero(answers.locations.reason[answers.location] == Reason.AMBIGUOUS)
+
+
 def _agreed(answers: Answers, unclear: I64, each: Sequence[Answers]) -> Answers:
-    """The answers of the first code object, but for those of ``unclear`` on which others that have such a place say
-    otherwise."""
-    first, locations = each[0], _with_ambiguous(each[0].locations)
-    location, text, offset = first.location.copy(), first.text_section.copy(), first.offset.copy()
+    """The answers, where those of ``unclear`` are what all code objects say that have such a place, if they say the
+    same."""
+    tables = [(answers.locations, answers.location), *((one.locations, one.location[unclear]) for one in each)]
+    parts = [subset(table, numbers) for table, numbers in tables]
+    locations, starts = concat([part for part, _ in parts])
+    location = parts[0][1][answers.location]
     for number in unclear.tolist():
         said = {
-            (own.reason, own.frames)
-            for own in (every[number] for every in each)
-            if own.reason is not Reason.OUTSIDE_TEXT
+            (own.reason, own.frames): starts[at + 1] + int(parts[at + 1][1][every.location[number]])
+            for at, every in enumerate(each)
+            if (own := every[number]).reason not in (Reason.OUTSIDE_TEXT, Reason.UNKNOWN_KERNEL)
         }
-        if len(said) != 1 or not first[number].frames:
-            location[number], text[number], offset[number] = len(locations) - 1, 0, 0
-    return Answers(location, text, offset, locations, first.text_sections, answers.candidates)
-
-
-def _with_ambiguous(locations: Locations) -> Locations:
-    """A table that ends with the location of what is ambiguous."""
-    columns: dict[str, Any] = {
-        each.name: np.append(column, column.dtype.type(Reason.AMBIGUOUS if each.name == "reason" else 0))
-        for each in fields(locations)
-        if isinstance(column := getattr(locations, each.name), np.ndarray)
-    }
-    return replace(locations, **columns, shared=False)
+        if len(said) == 1:
+            location[number] = next(iter(said.values()))
+    return Answers(location, answers.text_section, answers.offset, locations, answers.text_sections, answers.candidates)
 
 
 def crc_names(crc: int) -> list[str]:
@@ -447,7 +473,9 @@ def is_code_file(name: str) -> bool:
 
 
 def module_file_name(path: str) -> str:
-    """The last part of a path or of a file's URI; "" for a part of a file, which is no module by itself."""
+    """The last part of a path or of a file's URI; "" for a part of a file, and for memory of a process."""
+    if path.startswith("memory://"):
+        return ""
     if path.startswith("file://"):
         path, _, part = path.partition("#")
         return "" if part else path.rpartition("/")[2]

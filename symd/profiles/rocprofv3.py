@@ -22,7 +22,7 @@ from symd.model.json.answers import frame_json, frames_text
 from symd.profiles import json_text
 from symd.profiles.addresses import AddressBatch, PlacedMapping
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, module_file_name
 from symd.profiles.samples import (
     ADDRESSES,
     PROCESSES,
@@ -238,7 +238,7 @@ def _sample(
     if type(owner) is not int or type(offset) is not int:
         return
     module = modules.get(owner)
-    name = found.modules[module].name if module is not None else ""
+    name = module_file_name(found.modules[module].name) if module is not None else ""
     index = item.get(INDEX)
     frames = stacks[index] if type(index) is int and 0 <= index < len(stacks) else ()
     start = found.modules[module].start if module is not None else 0

@@ -34,7 +34,7 @@ from tests.profiles.modules import (
     of_kernel,
     of_object,
 )
-from tests.tools import require
+from tests.tools import output, require
 
 MODULES = ("-m", f"2={AMD}", "-m", f"3={PRUNED}", "-m", f"shade.co={AMD}", "-m", ZEBIN, "-m", f"{CUBIN_CRC}={CUBIN}")
 Line = tuple[str, int]
@@ -169,7 +169,7 @@ def test_a_place_is_shown_with_its_share_its_callers_and_its_stall_reasons(run: 
     """458 of the 592 events of stalls.csv are at smooth+0x290, of which 310 wait for the scoreboard and 140 are active."""
     outcome = run("hot", "-m", ZEBIN, "-n", "1", SAMPLES / "stalls.csv")
     head, _, titles, first, rest = outcome.out.splitlines()
-    assert head.endswith("stalls.csv: 592 Events in 5 lines")
+    assert head.endswith("stalls.csv: 592 Events in 4 lines")
     assert titles.split(maxsplit=3) == ["share", "Events", "line", "(or --by instruction|function|kernel|file|stall)"]
     assert first.split() == [
         "77.36%",
@@ -349,8 +349,39 @@ def test_callers_are_those_of_most_of_the_weight() -> None:
 
     found = hot(profile, None, summary)
     first, last = found.rows
-    assert (first.weight, [each.line for each in first.callers]) == (7, [9])
+    assert (first.weight, [each.line for each in first.callers], first.other_callers) == (7, [9], 1)
     assert (last.weight, last.place.reason) == (1, Reason.UNKNOWN_MODULE)
+
+
+def test_the_other_callers_of_a_line_are_counted(run: Run, tmp_path: Path) -> None:
+    """``mean`` is inlined at three lines, as the frames of the profile say."""
+    callers = {7: 2, 9: 5, 11: 1}
+    profile = tmp_path / "a.folded"
+    profile.write_text("".join(f"k (a.c:{line});mean (a.c:3)_[i] {count}\n" for line, count in callers.items()))
+    assert run("hot", profile).out.splitlines()[-1].endswith("a.c:3 mean < k:9, and 2 other callers")
+    (row,) = run("hot", "--json", profile).json
+    assert (row["inlined_into"][0]["line"], row["other_callers"]) == (9, 2)
+    profile.write_text("k (a.c:7);mean (a.c:3)_[i] 1\n")
+    assert run("hot", profile).out.splitlines()[-1].endswith("a.c:3 mean < k:7")
+
+
+@pytest.mark.parametrize("by", ["line", "function", "file"])
+def test_code_of_no_function_has_its_reason(run: Run, tmp_path: Path, by: str) -> None:
+    """Between two kernels, as their symbols say."""
+    module = AMD.with_name("v4-gfx900.co")
+    symbols = output(require("readelf"), "-sW", module)
+    extents = {
+        name: (int(at, 16), int(size)) for at, size, name in re.findall(r"(\w+) +(\d+) FUNC .* (\w+)\n", symbols)
+    }
+    begin, size = extents["shade"]
+    assert begin + size <= begin + 0xC0 < extents["clear"][0]
+    profile = tmp_path / "a.folded"
+    profile.write_text("[shade+0xc0] 2\n[shade+0x40] 3\n")
+    rows = run("hot", "--json", "--by", by, "-m", module, profile).json
+    assert [(row["value"], row["reason"]) for row in rows] == [(3, None), (2, "GAP")]
+    assert "in code of no function (GAP)" in run("hot", "--by", by, "-m", module, profile).out
+    rows = run("hot", "--json", "--by", "instruction", "-m", module, profile).json
+    assert [(row["instruction"], row["reason"]) for row in rows] == [("shade+0x40", None), ("shade+0xc0", "GAP")]
 
 
 SAID = {
@@ -384,7 +415,7 @@ def test_a_row_says_of_samples_without_a_place_what_is_true_of_them(run: Run, tm
     assert "outside the code of its kernel or module (OUTSIDE_TEXT)" in outcome.out
     assert "in an unknown kernel or module (UNKNOWN_KERNEL)" in outcome.out
     twice = run("hot", "-m", ZEBIN, "-m", FILTERS / "igc2-dg2-opt-zebin.smooth.elf", SAMPLES / "stacks.folded")
-    assert "in a kernel or module whose name matches several (AMBIGUOUS)" in twice.out
+    assert "in what may be one of several kernels, modules or code objects (AMBIGUOUS)" in twice.out
 
 
 def test_files_with_the_same_kernel_are_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

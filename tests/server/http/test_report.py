@@ -237,7 +237,7 @@ def test_samples_in_no_kernel_are_said_and_shown(tmp_path, capsys):
         command_line.invoke(["view", str(RAYCAST), "--variables", "0", "--profile", str(profile), "-o", str(page)]) == 0
     )
     said = capsys.readouterr().err
-    assert f"symd: 945 of 1,000 samples (94.5 %) of {profile} lie in no kernel of {RAYCAST}: " in said
+    assert f"symd: 945 of 1,000 samples (94.5 %) of {profile} have no place in a kernel of {RAYCAST}: " in said
     assert "905 UNKNOWN_KERNEL" in said
     assert "40 UNKNOWN_MODULE" in said
     shown = samples_json(*shown_samples(profile))
