@@ -1,6 +1,6 @@
 """What a daemon has: ``symd contexts [CONTEXT]``, the processes that it knows, and what each loaded, with ``symd
-symbolize --context CONTEXT``, device addresses to frames, each as of a time; ``symd modules``, and ``symd rm``, what it
-is to forget.
+symbolize --context CONTEXT``, device addresses to frames, each as of a time, and the code at one for other verbs;
+``symd modules``, and ``symd rm``, what it is to forget.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ import hashlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from shlex import join
 from typing import NamedTuple
 
 import click
 import numpy as np
 
-from symd.api import ContextVerbs
+from symd.api import ContextVerbs, Symbolizer
 from symd.cli.answer_lines import answer_text, names_nothing
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import MISUSED, NO, printable, write_json, write_line
 from symd.cli.question_lines import arriving_lines
-from symd.client import Client
 from symd.config import DEFAULT_LIMITS
-from symd.engine.files.added_module import SHORT, chosen_module
+from symd.engine.files.added_module import SHORT, OpenModule, chosen_module, daemon
 from symd.engine.files.input import read_input
-from symd.errors import BadQuery, ContextNotFound, ModuleNotFound, SymdError
-from symd.model.addresses import LATEST_TIME
-from symd.model.answers import Answer
+from symd.errors import BadQuery, ContextNotFound, ModuleNotFound, NotFound, SymdError
+from symd.model.addresses import LATEST_TIME, ByDevice, BySection
+from symd.model.answers import Answer, Reason
 from symd.model.contexts import (
     ContextRecord,
     DeviceAnswer,
@@ -39,6 +39,7 @@ from symd.model.contexts import (
 )
 from symd.model.json.answers import answer_json, unreadable_query_json
 from symd.model.json.modules import context_json, load_json, record_json
+from symd.model.line_tables import Listing
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import plural
 from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved, Watching
@@ -160,7 +161,7 @@ def answer_device_addresses(
     as_json: bool,
 ) -> int:
     """Answer device addresses of a context that a daemon knows, those of standard input for "-"; the exit code."""
-    with Client(server) as client:
+    with daemon(server) as client:
         record = chosen_context(client.contexts, context)
         session = DeviceSession(client.contexts, record, time, demangler, as_json=as_json)
         if texts == ("-",):
@@ -168,6 +169,62 @@ def answer_device_addresses(
         else:
             session.answer(texts)
         return session.finish()
+
+
+class CodeAtDevice(NamedTuple):
+    """What a daemon knows of the device address that is ``asked``: ``found`` as of ``time``, and the ``module`` and the
+    ``place`` in it where it is in one's code. ``server`` is the option for the daemon."""
+
+    found: DeviceAnswer
+    time: int
+    module: OpenModule
+    place: BySection | None
+    asked: ByDevice
+    server: Sequence[str]
+
+    @property
+    def hint(self) -> str:
+        """The call that shows what was loaded where."""
+        call = join(["symd", "daemon", "contexts", *self.server, self.asked.context[:_SHORT]])
+        return f"{call} shows what was loaded where, and when"
+
+    def in_module(self) -> BySection:
+        """The place. Raises NotFound where the address is in no code, and BadQuery where it may be in several."""
+        if self.place is not None:
+            return self.place
+        reason = self.found.answer.reason
+        if reason is Reason.AMBIGUOUS:
+            raise BadQuery(f"{self.found.address:#x} is in several loads or sections", hint=self.hint)
+        raise NotFound(f"there is no code at {self.found.address:#x} [{reason.name}]", hint=self.hint)
+
+    def on_device(self, listing: Listing) -> Listing:
+        """A listing of the code around the place, with the module and the device addresses of its instructions."""
+        start = (self.found.address - self.in_module().offset) % (1 << 64)
+        return replace(listing, module=self.found.module, section_device_address=start)
+
+    def text(self, query: str, answer: Answer) -> str:
+        """An answer about the address as ``symd symbolize`` writes it."""
+        return device_answer_text(query, self.found, answer)
+
+    def json(self) -> dict[str, object]:
+        """The members of an answer about the address that name it, its time and its module."""
+        return _device_json(self.time, self.found)
+
+
+@contextmanager
+def code_at_device(context: str, server: str | None, time: int | None, text: str) -> Iterator[CodeAtDevice]:
+    """What is at a device address (``text``) of a context, whose module may be asked while the ``with`` lasts. Raises
+    ``ContextNotFound`` and ``BadQuery``."""
+    with daemon(server) as client:
+        record = chosen_context(client.contexts, context)
+        found, asked = DeviceSession(client.contexts, record, time, None, as_json=True).found(text)
+        section, offset = found.answer.section_index, found.answer.section_offset
+        place = None
+        if found.module is not None and section is not None and offset is not None:
+            place = BySection(section, offset)
+        module = OpenModule(client, found.module or "", f"modules/{found.module}")
+        query = ByDevice(record.id, found.address, None if asked == LATEST_TIME else asked)
+        yield CodeAtDevice(found, asked, module, place, query, ("--server", server or "default"))
 
 
 class DeviceQuery(NamedTuple):
@@ -212,6 +269,11 @@ class DeviceSession:
                     self._refuse(text, error)
             sys.stdout.flush()
 
+    def found(self, text: str) -> tuple[DeviceAnswer, int]:
+        """What is at one address, and as of when. Raises ``BadQuery`` for a text that is no address."""
+        found, times = self._ask([_parsed(text, self._time)])
+        return found[0], times[0]
+
     def finish(self) -> int:
         """The exit code: 2 when an address could not be read, 1 when one names what does not exist."""
         if self._unreadable:
@@ -250,8 +312,11 @@ class DeviceSession:
 
 def device_answer_json(text: str, time: int, found: DeviceAnswer, answer: Answer) -> dict[str, object]:
     """One answer. ``time`` is null where it is after everything that was told."""
-    fields = answer_json(text, answer)
-    fields |= {
+    return answer_json(text, answer) | _device_json(time, found)
+
+
+def _device_json(time: int, found: DeviceAnswer) -> dict[str, object]:
+    fields: dict[str, object] = {
         "device_address": found.address,
         "time": None if time == LATEST_TIME else time,
         "module": None if found.module is None else f"modules/{found.module}",
@@ -300,7 +365,7 @@ def command(server: str | None, process: int | None, as_json: bool, context: str
     addresses. Times are nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device
     address, use symd symbolize --context. Exit code 1: there is no context with that ID or process.
     """
-    with Client(server) as client:
+    with daemon(server) as client:
         if context is not None:
             return _show_loads(client.contexts, chosen_context(client.contexts, context), as_json=as_json)
         found = [each for each in client.contexts.all() if process in (None, each.context.process)]
@@ -352,7 +417,7 @@ def modules(server: str | None, as_json: bool, pattern: str | None) -> int:
     nothing.
     """
     shown = 0
-    with Client(server) as client:
+    with daemon(server) as client:
         for record in client.modules():
             if pattern is None or _fits(record, pattern):
                 if not shown and not as_json and sys.stdout.isatty():
@@ -390,7 +455,7 @@ def remove(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
     prefix that several modules share removes none. Exit code 1: there is no such module; the others are removed.
     """
     gone = 0
-    with Client(server) as client:
+    with daemon(server) as client:
         for text in modules:
             try:
                 digest = _chosen(client, text)
@@ -405,7 +470,7 @@ def remove(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
     return 0 if gone == len(modules) else NO
 
 
-def _chosen(client: Client, text: str) -> str:
+def _chosen(client: Symbolizer, text: str) -> str:
     """The module's digest. Raises what ``chosen_module`` raises; of a file it says which module that is."""
     try:
         return chosen_module(client, text)

@@ -361,6 +361,8 @@ def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     )
     @wraps(verb)
     def wrapped(file: str | None, obj: str | None, style: str | None, queries: tuple[str, ...], **given: Any) -> Any:
+        if file is None and given["context"] is not None:
+            raise click.UsageError("give device addresses, or - to read them from standard input")
         name, rest = _named(file, obj, queries)
         kept = {key: given.pop(key) for key in ("basenames", "pretty", "addresses", "adjust", "context_lines")}
         if style is None:

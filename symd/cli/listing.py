@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -15,12 +16,13 @@ import numpy as np
 
 from symd.cli.answer_lines import place_note
 from symd.cli.call_files import FilesInAnyOrder
+from symd.cli.contexts import CodeAtDevice, code_at_device
 from symd.cli.listing_text import NO_PLACE, Printer, SectionPlace, Shares, text_lines
 from symd.cli.options import (
     debug_option,
     demangle_option,
     example,
-    file_verb,
+    file_or_device_verb,
     object_option,
     rules_option,
     shown_anyway,
@@ -108,10 +110,11 @@ class _PlacedListing(FilesInAnyOrder):
         "symd listing --function vadd --source-root ~/src program.bin\n"
         "symd listing --around vadd+0x1b0 --before 2 --after 2 program.bin\n"
         "symd listing --profile stalls.csv program.bin\n"
+        "symd listing --context 3f2a --around 0xffff8000ffbf0368\n"
         "symd listing --map /build/src=src --json program.bin | jq 'select(.frames[0].line == 8).text'"
     ),
 )
-@file_verb
+@file_or_device_verb
 @click.argument("place", required=False)
 @object_option
 @debug_option
@@ -153,7 +156,7 @@ class _PlacedListing(FilesInAnyOrder):
     "-c", "-d", "-S", "-l", "-g", "-i", "--disassemble", "--source", "--line-numbers", "--inlines", "--print-line-info"
 )
 def command(
-    file: str,
+    file: str | None,
     server: str | None,
     limits: Limits,
     as_json: bool,
@@ -173,6 +176,8 @@ def command(
     roots: tuple[Path, ...],
     rules: tuple[PathRule, ...],
     demangle: bool,
+    context: str | None,
+    time: int | None,
 ) -> int:
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
     PLACE is a function or kernel to show alone (as with --function NAME), or a place in the code to show with its
@@ -180,20 +185,28 @@ def command(
 
     Each instruction is shown once, below the line it comes from; if that line was inlined, a note names the function
     it was inlined into. Instructions are shown by source line, or in address order with --by-address or --around;
-    => marks the place that --around names. Disassembly needs the vendor's tool, on this machine or the daemon's; symd
-    doctor says what to install. With --profile, each line begins with its share of the profile; symd hot lists the
-    hottest lines. Exit code 1: some code objects could not be disassembled, for example because time ran out; the last
-    line on standard error says how many.
+    => marks the place that --around names. With --context, --around takes a device address, ADDRESS or ADDRESS@TIME,
+    and instructions are shown at device addresses (in JSON also device_address and module). Disassembly needs the
+    vendor's tool, on this machine or the daemon's; symd doctor says what to install. With --profile, each line begins
+    with its share of the profile; symd hot lists the hottest lines. Exit code 1: some code objects could not be
+    disassembled, for example because time ran out; the last line on standard error says how many.
     """
     allowed = allowed_folders(roots, rules)
     if place is not None:
         function, around = (None, place) if is_place(place) else (place, None)
-    within = _within(function, around, before, after)
-    is_range = start is not None or stop is not None
-    if is_range and within is not None:
-        raise click.UsageError("--start-address and --stop-address cannot be used with --function or --around")
-    part = ListingPart(None if path is None else ObjectPath(path), within, target)
-    with open_module(file, server, limits, debug, path) as opened:
+    with ExitStack() as stack:
+        addresses, others = [each for each in (file, around) if each], (function, path, debug, start, stop)
+        at_device = None if context is None else _code_at(context, server, time, addresses, others)
+        code = None if at_device is None else stack.enter_context(at_device)
+        if code:
+            path, around = code.found.answer.path, str(code.in_module())
+        file = code.module.name if code else str(file)
+        within = _within(function, around, before, after)
+        is_range = start is not None or stop is not None
+        if is_range and within is not None:
+            raise click.UsageError("--start-address and --stop-address cannot be used with --function or --around")
+        part = ListingPart(None if path is None else ObjectPath(path), within, target)
+        opened = code.module if code else stack.enter_context(open_module(file, server, limits, debug, path))
         module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
         samples = None if profile is None else samples_on(module, profile, identity, limits, path)
         total = 0 if samples is None else samples.weight(samples.totals())
@@ -207,6 +220,7 @@ def command(
         unused = list(rules)
         for found, whole in enumerate(_listings(module, _range_part(module, part, start, stop))):
             listing = whole if stop is None else _code_before(whole, stop)
+            listing = code.on_device(listing) if code else listing
             problems += [listing.problem] if listing.problem else []
             sources = source_texts(
                 module.symbolizer, module.digest, list(dict.fromkeys(_files(listing))), allowed, limits
@@ -222,6 +236,18 @@ def command(
             raise NoDebugData("there is nothing to list", where=module.name)
     say_unused_rules(file, unused)
     return _completeness(file, found + 1, problems)
+
+
+def _code_at(
+    context: str, server: str | None, time: int | None, addresses: Sequence[str], others: Sequence[object]
+) -> AbstractContextManager[CodeAtDevice]:
+    """The code at the one device address of ``addresses``. Raises UsageError where there are several, or others that
+    say which code is meant."""
+    if len(addresses) != 1 or any(each is not None for each in others):
+        raise click.UsageError(
+            "--context goes with one device address, as --around ADDRESS, and without FILE or others"
+        )
+    return code_at_device(context, server, time, addresses[0])
 
 
 def _within(function: str | None, around: str | None, before: int | None, after: int | None) -> CodePart | None:

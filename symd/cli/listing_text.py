@@ -203,7 +203,11 @@ def _lines_around(
 
 
 def _title(listing: Listing) -> str:
-    return "  ".join(part for part in (listing.path, listing.target or "", listing.disassembler) if part) or "module"
+    module = f"modules/{listing.module}" if listing.module else ""
+    return (
+        "  ".join(part for part in (module, listing.path, listing.target or "", listing.disassembler) if part)
+        or "module"
+    )
 
 
 def _heading(block: Block, names: Mapping[str, str]) -> str:
@@ -304,12 +308,15 @@ def _instructions(
             into = callers
             yield "inlined", f"{_INDENT}  {_mark(callers, names)}", ()
         indent = _MARKED if number == marked else _INDENT
-        yield "instruction", f"{indent}{_place(answers, number)}  {listing.text[number]}", (number,)
+        yield "instruction", f"{indent}{_place(listing, number)}  {listing.text[number]}", (number,)
 
 
-def _place(answers: Answers, number: int) -> str:
-    """The instruction's place as ``symd symbolize`` takes it: its object address where code is linked, else an offset
-    in its kernel, which has a section of its own, or in its section."""
+def _place(listing: Listing, number: int) -> str:
+    """The instruction's place as ``symd symbolize`` takes it: its device address where one was asked for, its object
+    address where code is linked, else an offset in its kernel, which has a section of its own, or in its section."""
+    answers, device_address = listing.answers, listing.device_address(number)
+    if device_address is not None:
+        return f"{device_address:#x}"
     offset, section = int(answers.offset[number]), answers.text_sections[int(answers.text_section[number]) - 1]
     if section.address:
         return f"{section.address + offset:#08x}"

@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 
 from symd.config import DEFAULT_LIMITS, MIB, SERVER_VARIABLE, Limits, default_server
 from symd.errors import Unavailable
+from symd.model.addresses import LATEST_TIME
 from symd.model.sources import PathRule, parse_rule
 from symd.system.installed import shipped
 from symd.system.messages import alike
@@ -177,6 +178,48 @@ limit_option = click.option(
 def file_verb(verb: Verb) -> Verb:
     """The arguments of every verb that reads one module: FILE, --server, --limit and --json."""
     return file_argument(server_option(limit_option(json_option(verb))))
+
+
+def context_options(verb: Verb) -> Verb:
+    """``--context`` and ``--time``, by which a verb about FILE is asked about a device address instead."""
+    of_context = click.option(
+        "--context",
+        metavar="CONTEXT",
+        is_eager=True,  # what else is given is looked at with regard to it
+        help="Treat QUERY as a device address in this context of a daemon (see symd daemon contexts); omit FILE.",
+    )
+    of_time = click.option(
+        "--time",
+        type=click.IntRange(0, LATEST_TIME),
+        callback=_time_in_context,
+        metavar="NANOSECONDS",
+        help="With --context: the time to answer for, by the context's clock.  [default: now, or when the last module was unloaded]",
+    )
+    return of_context(of_time(verb))
+
+
+def _time_in_context(context: click.Context, _parameter: click.Parameter, time: int | None) -> int | None:
+    if time is not None and context.params.get("context") is None:
+        raise click.UsageError("--time is only for device addresses: it needs --context")
+    return time
+
+
+def needed_without_context(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """The value of an argument that may be missing where ``--context`` is given, and nowhere else."""
+    if text is None and context.params.get("context") is None and not context.resilient_parsing:
+        raise click.MissingParameter(ctx=context, param=parameter)
+    return text
+
+
+_file_or_device_argument = click.argument(
+    "file", metavar="FILE", required=False, callback=needed_without_context, shell_complete=complete_files
+)
+
+
+def file_or_device_verb(verb: Verb) -> Verb:
+    """The arguments of a verb that reads one module, or what is at a device address: those of ``file_verb``, --context
+    and --time."""
+    return _file_or_device_argument(server_option(limit_option(json_option(context_options(verb)))))
 
 
 EXAMPLE = "\b\nExample:\n"

@@ -17,6 +17,7 @@ from symd.cli.answer_lines import AnswerLines, TextLines
 from symd.cli.call_files import call_text, instead_of_a_query, typed_words
 from symd.cli.drop_ins import Styled, style_options
 from symd.cli.options import (
+    context_options,
     debug_option,
     demangle_option,
     example,
@@ -35,7 +36,7 @@ from symd.engine.files import gc_frozen, hints_name
 from symd.engine.files.input import module_digest
 from symd.engine.files.opened_file import OpenedFile
 from symd.errors import BadQuery
-from symd.model.addresses import LATEST_TIME, Query, is_number, parse_query
+from symd.model.addresses import Query, is_number, parse_query
 from symd.model.answers import Answer
 from symd.model.frame_text import frame_text
 from symd.query.demangler import Demangler
@@ -73,17 +74,7 @@ _NO_QUERY = "no addresses given: they follow FILE, or come on standard input, on
     help='Answer from the index of FILE in this store, if it has one, without a daemon; "default" is the store of the daemon that runs here.',
 )
 @click.option("--as-written", is_flag=True, help="Show what the debug data says, even where it contradicts itself.")
-@click.option(
-    "--context",
-    metavar="CONTEXT",
-    help="Treat QUERY as a device address in this context of a daemon (see symd daemon contexts); omit FILE.",
-)
-@click.option(
-    "--time",
-    type=click.IntRange(0, LATEST_TIME),
-    metavar="NANOSECONDS",
-    help="With --context: the time to answer for, by the context's clock.  [default: now, or when the last module was unloaded]",
-)
+@context_options
 @shown_anyway("-f", "--functions", "-i", "--inlines", "--inlining")
 @style_options
 @click.argument("queries", nargs=-1, metavar="[QUERY... | -]")
@@ -117,13 +108,11 @@ def command(
     if context is not None:
         if path is not None or debug is not None or store is not None or as_written or styled:
             raise click.UsageError("--object, --debug, --store, --as-written and --style cannot be used with --context")
-        from symd.cli.contexts import answer_device_addresses  # noqa: PLC0415 - 180 ms: gRPC is slow to import, and few ask it
+        from symd.cli.contexts import answer_device_addresses  # noqa: PLC0415 - 100 ms and gRPC: slow to import, and few ask it
 
         return answer_device_addresses(
             context, server, time, (file, *queries), Demangler() if demangle else None, as_json=as_json
         )
-    if time is not None:
-        raise click.UsageError("--time is only for device addresses: it needs --context")
 
     from_input = queries in ((), ("-",))
     if from_input and file == "-":

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from shlex import quote
+from shlex import join, quote
 from typing import NamedTuple
 
 import click
@@ -14,13 +14,23 @@ import click
 from symd.cli.advice import corrected_call
 from symd.cli.answer_lines import answer_text, place_note
 from symd.cli.call_files import instead_of_a_query
-from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
+from symd.cli.contexts import CodeAtDevice, code_at_device
+from symd.cli.options import (
+    debug_option,
+    demangle_option,
+    example,
+    file_or_device_verb,
+    needed_without_context,
+    object_option,
+    shown_anyway,
+)
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.engine.files import hints_name
+from symd.engine.files.added_module import OpenModule
 from symd.engine.files.module import open_module
 from symd.errors import BadQuery
-from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset, parse_query
+from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, Query, SectionOffset, parse_query
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
 from symd.model.frame_text import frame_text
@@ -41,17 +51,22 @@ _SHOWN_RANGES = 4
 
 
 @click.command(
-    "variables", epilog=example("symd variables program.bin vadd+0x1b0\nsymd variables --json program.bin 0x110")
+    "variables",
+    epilog=example(
+        "symd variables program.bin vadd+0x1b0\n"
+        "symd variables --json program.bin 0x110\n"
+        "symd variables --context 3f2a 0xffff8000ffbf0368"
+    ),
 )
-@file_verb
+@file_or_device_verb
 @object_option
 @debug_option
 @demangle_option
 @shown_anyway("-f", "--functions", "-i", "--inlines")
 @click.option("--types", is_flag=True, help="With --json: also show the structure of each variable's type.")
-@click.argument("query")
+@click.argument("query", metavar="QUERY", required=False, callback=needed_without_context)
 def command(
-    file: str,
+    file: str | None,
     server: str | None,
     limits: Limits,
     as_json: bool,
@@ -59,7 +74,9 @@ def command(
     debug: str | None,
     demangle: bool,
     types: bool,
-    query: str,
+    context: str | None,
+    time: int | None,
+    query: str | None,
 ) -> int:
     """Show the variables in scope at an address of FILE, frame by frame: innermost scope first, the unit's globals
     last.
@@ -69,30 +86,81 @@ def command(
     follow. Places in the code, such as those where a variable is live or the block that distinguishes two variables of
     the same name, are written like QUERY. Exit code 1: no variables are known there, for a reason such as OUTSIDE_TEXT
     or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no variables" (nothing with
-    --json), with exit code 0.
+    --json), with exit code 0. With --context, the one QUERY is a device address, ADDRESS or ADDRESS@TIME.
     """
+    if context is not None:
+        if path is not None or debug is not None:
+            raise click.UsageError("--object and --debug cannot be used with --context")
+        if file is None or query is not None:
+            raise click.UsageError("give one device address, and no FILE: --context takes its place")
+        with code_at_device(context, server, time, file) as code:
+            question = _Question(file, code.asked, f"{join(code.server)} {code.module.name}", code)
+            found, objects = (
+                (InScope(code.found.answer), ())
+                if code.place is None
+                else _in_scope(code.module, code.place, code.found.answer.path)
+            )
+        return _show(question, found, objects, demangle=demangle, types=types, as_json=as_json)
+
+    file, query = str(file), str(query)
     asked = _asked(file, query)
     with open_module(file, server, limits, debug, path) as module:
-        found = module.symbolizer.variables(module.digest, asked, path)
-        objects = () if found.visible.variables else module.summary().objects
+        found, objects = _in_scope(module, asked, path)
         elsewhere = "" if as_json else place_note(module, asked, found.at, path)
-        described = not any(each.path == found.at.path and each.debug in _DESCRIBES_NONE for each in objects)
-        if found.at.reason in _ANSWERED and not described:
-            found = replace(found, at=found.at._replace(reason=Reason.NO_DEBUG_INFO))
+    status = _show(
+        _Question(query, asked, quote(file)), found, objects, demangle=demangle, types=types, as_json=as_json
+    )
+    if elsewhere and not status:
+        complain(elsewhere)
+    return status
+
+
+def _in_scope(module: OpenModule, asked: Query, path: str | None) -> tuple[InScope, Sequence[ObjectSummary]]:
+    """What is in scope at a place, and the code objects of the module where nothing is."""
+    found = module.symbolizer.variables(module.digest, asked, path)
+    objects = () if found.visible.variables else module.summary().objects
+    described = not any(each.path == found.at.path and each.debug in _DESCRIBES_NONE for each in objects)
+    if found.at.reason in _ANSWERED and not described:
+        found = replace(found, at=found.at._replace(reason=Reason.NO_DEBUG_INFO))
+    return found, objects
+
+
+class _Question(NamedTuple):
+    """What was asked: ``text`` is as typed, ``query`` as understood; ``file`` is what to type for the module, and
+    ``code`` what is at the device address that was asked about."""
+
+    text: str
+    query: Query | ByDevice
+    file: str
+    code: CodeAtDevice | None = None
+
+
+def _show(
+    question: _Question,
+    found: InScope,
+    objects: Sequence[ObjectSummary],
+    *,
+    demangle: bool,
+    types: bool,
+    as_json: bool,
+) -> int:
+    """Print the answer; the exit code."""
     if demangle:
         found = _readable(found)
     if not found.visible.variables and found.at.reason not in _ANSWERED:
-        _refuse(file, query, found, objects, as_json=as_json)
+        _refuse(question, found, objects, as_json=as_json)
         return NO
     if as_json:
+        of_device = question.code.json() if question.code else {}
         for variable in found.visible.variables:
-            write_json(variable_json(variable) | (variable_types_json(variable, found.visible) if types else {}))
+            more = variable_types_json(variable, found.visible) if types else {}
+            write_json(variable_json(variable) | more | of_device)
     else:
-        for line in text_lines(found, asked):
+        if question.code:
+            write_line(f"{question.text}: in {question.code.module.name}")
+        for line in text_lines(found, question.query):
             write_line(line)
     _complain(found.visible)
-    if elsewhere:
-        complain(elsewhere)
     return 0
 
 
@@ -106,18 +174,19 @@ def _asked(file: str, text: str) -> Query:
         raise
 
 
-def _refuse(file: str, query: str, found: InScope, objects: Sequence[ObjectSummary], *, as_json: bool) -> None:
+def _refuse(question: _Question, found: InScope, objects: Sequence[ObjectSummary], *, as_json: bool) -> None:
+    query, file, code = question.text, question.file, question.code
     if as_json:
-        write_json(unanswered_json(query, found.at))
+        write_json(unanswered_json(query, found.at) | (code.json() if code else {}))
         _complain(found.visible)
     else:
-        click.echo(answer_text(query, found.at), nl=False)
+        click.echo(code.text(query, found.at) if code else answer_text(query, found.at), nl=False)
         _complain(found.visible)
-        if next_step := _next_step(file, found):
+        if next_step := code.hint if code and code.found.module is None else _next_step(file, found):
             complain(next_step)
         item = next((each for each in objects if each.path == found.at.path), None)
         if item is not None and item.debug == DebugScheme.SPIRV:
-            complain(f"symd grab {quote(file)} --simulate dg2 -o OUT builds it for a device; then ask about OUT")
+            complain(f"symd grab {file} --simulate dg2 -o OUT builds it for a device; then ask about OUT")
         if item is not None and item.debug == DebugScheme.LINE_ONLY:
             is_nvidia = (item.target or "").startswith("sm_")
             complain(f"to have variables, compile with {_NVIDIA_VARIABLES if is_nvidia else '-g'}")
@@ -129,12 +198,12 @@ def _refuse(file: str, query: str, found: InScope, objects: Sequence[ObjectSumma
                 like = [each.function for each in found.at.candidates if each.function]
                 complain(f"write {corrected_call(asked.kernel, like)}")
         elif found.at.reason is Reason.UNKNOWN_KERNEL:
-            complain(f"QUERY is a place in the code, not a variable; symd names {quote(file)} '*' shows the functions")
+            complain(f"QUERY is a place in the code, not a variable; symd names {file} '*' shows the functions")
 
 
-def _next_step(file: str, found: InScope) -> str:
+def _next_step(shown: str, found: InScope) -> str:
     """What to type where the code, and not the debug data, is why there are no variables; "" elsewhere."""
-    shown, first = quote(file), next(iter(found.at.candidates), None)
+    first = next(iter(found.at.candidates), None)
     if found.at.reason is Reason.CONTRADICTORY:
         return f"symd info {shown} shows where the debug data contradicts itself"
     if found.at.reason in (Reason.OUTSIDE_TEXT, Reason.GAP):
@@ -149,7 +218,7 @@ def _complain(visible: Visible) -> None:
         complain(note)
 
 
-def text_lines(found: InScope, query: Query) -> Iterator[str]:
+def text_lines(found: InScope, query: Query | ByDevice) -> Iterator[str]:
     """A heading for each frame, its variables in columns below; those of no certain frame and the globals last. Places
     in the code are written as the query is, so that each is a query too."""
     shown, frames = found.visible.variables, found.at.frames
@@ -206,14 +275,14 @@ def _ranges(ranges: Sequence[tuple[int, int]], places: _Places) -> str:
 class _Places(NamedTuple):
     """Writes section offsets as ``query`` is written, which asks for the one that is ``here``."""
 
-    query: Query
+    query: Query | ByDevice
     here: int
 
     def text(self, offset: int) -> str:
         """An address, or an offset behind a function or a section."""
         away = offset - self.here
         match self.query:
-            case ByAddress(address):
+            case ByAddress(address=address) | ByDevice(address=address):
                 return f"{address + away:#x}"
             case ByKernel(kernel, start):
                 return f"{kernel}{start + away:+#x}"

@@ -229,6 +229,11 @@ class Listing:
     def __len__(self) -> int:
         return len(self.size)
 
+    def device_address(self, number: int) -> int | None:
+        """The device address of an instruction, by its number; None where none was asked for."""
+        start = self.section_device_address
+        return None if start is None else (start + int(self.answers.offset[number])) % (1 << 64)
+
     def to_pandas(self) -> DataFrame:
         """A table with an instruction a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not
         installed."""

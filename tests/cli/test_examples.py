@@ -75,6 +75,8 @@ NOT_TYPED = {
     "symd daemon fetch": "asks servers of the network; the tests of debuginfod",
     "symd attach": "needs a process that has modules; tests/capture attaches",
     "symd symbolize --context": "needs a context; tests/cli/test_contexts.py has some",
+    "symd variables --context": "likewise; tests/cli/test_device_addresses.py",
+    "symd listing --context": "likewise",
     "symd daemon contexts 3f2a": "likewise",
     "symd daemon contexts --process": "likewise",
     "PATH=~/.local": "needs trace_processor",

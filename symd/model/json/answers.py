@@ -190,6 +190,8 @@ def instruction_lines(
         if location not in endings:
             endings[location] = _of_location(answer, texts)
         own = f'"size": {size}, "text": {to_json(text)}, {_of_instruction(listing, number)}'
+        if (device_address := listing.device_address(number)) is not None:
+            own = f'"device_address": {device_address}, "module": "modules/{listing.module}", {own}'
         if weights is not None:
             own = f'"value": {weights[number][0]}, "share": {weights[number][1]:.6g}, {own}'
         yield f"{_of_address(answer)}, {own}, {endings[location]}}}\n"
