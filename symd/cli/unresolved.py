@@ -114,7 +114,8 @@ def _outside_note(address: SampledAddress, resolver: Resolver) -> str:
 def several_objects_notes(resolver: Resolver, digests: Collection[str]) -> Iterator[str]:
     """A sentence for each of some modules of which several code objects, such as those of several architectures, could
     be meant, with the call that names one of them."""
-    words = typed_words(click.get_current_context()) or ("",)
+    context = click.get_current_context(silent=True)
+    words = (typed_words(context) if context is not None else ()) or ("",)
     for digest in resolver.several:
         if digest not in digests:
             continue
@@ -124,7 +125,7 @@ def several_objects_notes(resolver: Resolver, digests: Collection[str]) -> Itera
         shown = [path if words[0] == "listing" else names[path] for path in paths[:_NAMED]]
         more = f" and {len(paths) - len(shown)} more" if len(paths) > len(shown) else ""
         said = f"the profile does not say which of {len(paths)} code objects in {file} ran"
-        others = f" (or {', '.join(shown[1:])}{more})"
+        others = f" (or {', '.join(map(quote, shown[1:]))}{more})"
         if words[0] == "listing":
             yield f"{said}; write the one that ran: {call_with(['--object', shown[0]])}{others}"
             continue

@@ -118,9 +118,9 @@ class Resolver:
         """The names of modules that are not known, with the build ID of each."""
         self._ran = ran or {}
         self.several: dict[str, list[str]] = {}
-        """By module, the paths of the code objects of which any could be meant by some address."""
+        """The paths of the code objects of which any could be meant by some address, by their module."""
         self.differing: set[str] = set()
-        """Those of these modules whose code objects answer an address differently."""
+        """The modules whose code objects answer such an address differently."""
 
     def summary(self, digest: str) -> ModuleSummary:
         """What is inside a module; the symbolizer is asked once."""
