@@ -325,7 +325,7 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     spelling; ``above`` is the verb in front of it."""
     typed, rest = words[0], list(words[1:])
     said = f"no verb {f'{above} {typed}'.lstrip()!r}"
-    if not above and rest and typed in _WITH_VERBS and _is_known(rest[0]):
+    if not above and rest and typed in _WITH_VERBS and not rest[0].startswith("-") and _is_known(rest[0]):
         return said, [rest] if understood(rest)[0] in dict(VERBS) else no_verb(rest)[1]
     meant = _meant(typed)
     if typed == "list" and not rest:
@@ -352,12 +352,14 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
 
 def _is_answered(typed: str, meant: str, words: Sequence[str]) -> bool:
     """Whether the verb that is meant answers what is also explained: symd symbolize where a place is named, verify for
-    one file, and hot for what Nsight Compute is not run on."""
+    one file, and hot for a profile, which an option of Nsight Compute or a module is none of."""
     if meant == "symbolize":
         return any(map(is_place, words))
     if meant == "verify":
         return not files_among(words)[1:]
-    return typed != "ncu" or [file_kind(each) for each in files_among(words)] != ["module"]
+    if typed != "ncu" or "--" in words or profile_among(words).profile:
+        return True
+    return not words[0].startswith("-") and [file_kind(each) for each in files_among(words)] != ["module"]
 
 
 def _of_files(told: str, words: Sequence[str]) -> str:

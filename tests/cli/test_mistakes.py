@@ -432,6 +432,10 @@ OPTIONS = {
         ("ncu", RAYCAST),
         f"as folded stacks, one line KERNEL+0xOFFSET COUNT for each instruction: symd hot -m {RAYCAST} PROFILE prints",
     ),
+    "a report of Nsight Compute": (
+        ("ncu", "--page", "source", "--csv", "-i", "r.ncu-rep"),
+        "no verb 'ncu'; samples of Nsight Compute are read as folded stacks, one line KERNEL+0xOFFSET COUNT",
+    ),
     "Nsight Compute on a program": (("ncu", "--", "./app"), "did you mean run? Write symd run -- ./app (see"),
     "PTX": (("ptx", RAYCAST), f"symd lines --level ptx {RAYCAST} the lines of the PTX"),
     "a profile that is named as a picture": (
