@@ -28,19 +28,22 @@ from symd.client import Client
 from symd.config import DEFAULT_LIMITS
 from symd.engine.files.added_module import SHORT, chosen_module
 from symd.engine.files.input import read_input
-from symd.errors import BadQuery, ContextNotFound, ModuleNotFound, SymdError
-from symd.model.addresses import LATEST_TIME
+from symd.errors import BadQuery, ContextNotFound, ModuleNotFound, NotFound, SymdError
+from symd.model.addresses import LATEST_TIME, ByDevice, DeviceAddress
 from symd.model.answers import Answer
+from symd.model.breakpoints import SILENT, Breakpoint, Located
 from symd.model.contexts import (
     ContextRecord,
     DeviceAnswer,
     Load,
     LoadInContext,
 )
+from symd.model.identities import Digest
 from symd.model.json.answers import answer_json, unreadable_query_json
 from symd.model.json.modules import context_json, load_json, record_json
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import plural
+from symd.model.variables import InScope
 from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved, Watching
 from symd.query.demangler import Demangler
 from symd.system.messages import complain
@@ -168,6 +171,40 @@ def answer_device_addresses(
         else:
             session.answer(texts)
         return session.finish()
+
+
+def scope_at(context: str, server: str | None, text: str) -> tuple[int, InScope]:
+    """A device address that is written as ``ADDRESS`` or ``ADDRESS@TIME``, and what is in scope there. Raises
+    ``BadQuery`` and ``ContextNotFound``."""
+    address, time = _parsed(text, None)
+    with Client(server) as client:
+        record = chosen_context(client.contexts, context)
+        return address, client.variables("", ByDevice(record.id, DeviceAddress(address), time))
+
+
+def places_loaded(context: str, server: str | None, asked: Sequence[Breakpoint]) -> list[tuple[str, Digest, Located]]:
+    """The id of each place with the modules that are loaded in a context, and what each says of it; those that it does
+    not mean are passed over where another one is meant. Raises ``NotFound`` where nothing is loaded."""
+    found: list[tuple[str, Digest, Located]] = []
+    with Client(server) as client:
+        record = chosen_context(client.contexts, context)
+        loads = [load for _, load in client.contexts.loads(record.id) if load.unload_time is None]
+        if not loads:
+            raise NotFound(f"nothing is loaded in contexts/{record.id}", hint="symd daemon contexts shows what was")
+        for each in asked:
+            every = []
+            for digest in dict.fromkeys(load.module for load in loads):
+                located = client.locate(
+                    digest,
+                    each.where,
+                    every_address=each.every_address,
+                    rules=each.rules,
+                    targets=each.targets,
+                    context=record.id,
+                )
+                every.append((each.id, digest, located))
+            found += [one for one in every if one[2].refusal not in SILENT] or every[:1]
+    return found
 
 
 class DeviceQuery(NamedTuple):

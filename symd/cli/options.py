@@ -179,6 +179,25 @@ def file_verb(verb: Verb) -> Verb:
     return file_argument(server_option(limit_option(json_option(verb))))
 
 
+context_option = click.option(
+    "--context",
+    is_eager=True,
+    metavar="CONTEXT",
+    help="Ask about what is loaded in this context of a daemon (see symd daemon contexts); omit FILE.",
+)
+
+
+class BehindFile(click.Argument):
+    """What has to follow FILE; with --context FILE is omitted, and the first of it is read in that place."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Called by click. Raises MissingParameter."""
+        value = super().process_value(ctx, value)
+        if self.value_is_missing(value) and not isinstance(ctx.params.get("context"), str):
+            raise click.MissingParameter(ctx=ctx, param=self)
+        return value
+
+
 EXAMPLE = "\b\nExample:\n"
 """What is in front of the examples of a help."""
 

@@ -14,13 +14,22 @@ import click
 from symd.cli.advice import corrected_call
 from symd.cli.answer_lines import answer_text, place_note
 from symd.cli.call_files import instead_of_a_query
-from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
+from symd.cli.options import (
+    BehindFile,
+    context_option,
+    debug_option,
+    demangle_option,
+    example,
+    file_verb,
+    object_option,
+    shown_anyway,
+)
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.engine.files import hints_name
 from symd.engine.files.module import open_module
 from symd.errors import BadQuery
-from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset, parse_query
+from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query, SectionOffset, parse_query
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
 from symd.model.frame_text import frame_text
@@ -49,7 +58,8 @@ _SHOWN_RANGES = 4
 @demangle_option
 @shown_anyway("-f", "--functions", "-i", "--inlines")
 @click.option("--types", is_flag=True, help="With --json: also show the structure of each variable's type.")
-@click.argument("query")
+@context_option
+@click.argument("query", cls=BehindFile, required=False, metavar="QUERY")
 def command(
     file: str,
     server: str | None,
@@ -59,7 +69,8 @@ def command(
     debug: str | None,
     demangle: bool,
     types: bool,
-    query: str,
+    context: str | None,
+    query: str | None,
 ) -> int:
     """Show the variables in scope at an address of FILE, frame by frame: innermost scope first, the unit's globals
     last.
@@ -69,8 +80,13 @@ def command(
     follow. Places in the code, such as those where a variable is live or the block that distinguishes two variables of
     the same name, are written like QUERY. Exit code 1: no variables are known there, for a reason such as OUTSIDE_TEXT
     or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no variables" (nothing with
-    --json), with exit code 0.
+    --json), with exit code 0. With --context, QUERY is a device address, ADDRESS or ADDRESS@TIME.
     """
+    if context is not None:
+        if path is not None or debug is not None or query is not None:
+            raise click.UsageError("FILE, --object and --debug cannot be used with --context")
+        return _at_device_address(context, server, file, demangle=demangle, types=types, as_json=as_json)
+    query = query or ""
     asked = _asked(file, query)
     with open_module(file, server, limits, debug, path) as module:
         found = module.symbolizer.variables(module.digest, asked, path)
@@ -84,6 +100,32 @@ def command(
     if not found.visible.variables and found.at.reason not in _ANSWERED:
         _refuse(file, query, found, objects, as_json=as_json)
         return NO
+    _write(found, asked, types=types, as_json=as_json)
+    if elsewhere:
+        complain(elsewhere)
+    return 0
+
+
+def _at_device_address(
+    context: str, server: str | None, text: str, *, demangle: bool, types: bool, as_json: bool
+) -> int:
+    """Write what is in scope at a device address of a context; the exit code. Raises BadQuery."""
+    from symd.cli.contexts import scope_at  # noqa: PLC0415 - 180 ms: gRPC is slow to import, and few ask it
+
+    address, found = scope_at(context, server, text)
+    found = _readable(found) if demangle else found
+    if found.visible.variables or found.at.reason in _ANSWERED:
+        _write(found, ByAddress(ObjectAddress(address)), types=types, as_json=as_json)
+        return 0
+    if as_json:
+        write_json(unanswered_json(text, found.at))
+    else:
+        click.echo(answer_text(text, found.at), nl=False)
+    _complain(found.visible)
+    return NO
+
+
+def _write(found: InScope, asked: Query, *, types: bool, as_json: bool) -> None:
     if as_json:
         for variable in found.visible.variables:
             write_json(variable_json(variable) | (variable_types_json(variable, found.visible) if types else {}))
@@ -91,9 +133,6 @@ def command(
         for line in text_lines(found, asked):
             write_line(line)
     _complain(found.visible)
-    if elsewhere:
-        complain(elsewhere)
-    return 0
 
 
 def _asked(file: str, text: str) -> Query:
