@@ -19,14 +19,13 @@ from typing import NamedTuple
 import click
 import numpy as np
 
-from symd.api import ContextVerbs
+from symd.api import ContextVerbs, Symbolizer
 from symd.cli.answer_lines import answer_text, names_nothing
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import MISUSED, NO, printable, write_json, write_line
 from symd.cli.question_lines import arriving_lines
-from symd.client import Client
 from symd.config import DEFAULT_LIMITS
-from symd.engine.files.added_module import SHORT, chosen_module
+from symd.engine.files.added_module import SHORT, chosen_module, daemon
 from symd.engine.files.input import read_input
 from symd.errors import BadQuery, ContextNotFound, ModuleNotFound, NotFound, SymdError
 from symd.model.addresses import LATEST_TIME, ByDevice, DeviceAddress
@@ -163,7 +162,7 @@ def answer_device_addresses(
     as_json: bool,
 ) -> int:
     """Answer device addresses of a context that a daemon knows, those of standard input for "-"; the exit code."""
-    with Client(server) as client:
+    with daemon(server) as client:
         record = chosen_context(client.contexts, context)
         session = DeviceSession(client.contexts, record, time, demangler, as_json=as_json)
         if texts == ("-",):
@@ -177,7 +176,7 @@ def scope_at(context: str, server: str | None, text: str) -> tuple[int, InScope]
     """A device address that is written as ``ADDRESS`` or ``ADDRESS@TIME``, and what is in scope there. Raises
     ``BadQuery`` and ``ContextNotFound``."""
     address, time = _parsed(text, None)
-    with Client(server) as client:
+    with daemon(server) as client:
         record = chosen_context(client.contexts, context)
         return address, client.variables("", ByDevice(record.id, DeviceAddress(address), time))
 
@@ -186,7 +185,7 @@ def places_loaded(context: str, server: str | None, asked: Sequence[Breakpoint])
     """The id of each place with the modules that are loaded in a context, and what each says of it; those that it does
     not mean are passed over where another one is meant. Raises ``NotFound`` where nothing is loaded."""
     found: list[tuple[str, Digest, Located]] = []
-    with Client(server) as client:
+    with daemon(server) as client:
         record = chosen_context(client.contexts, context)
         loads = [load for _, load in client.contexts.loads(record.id) if load.unload_time is None]
         if not loads:
@@ -337,7 +336,7 @@ def command(server: str | None, process: int | None, as_json: bool, context: str
     addresses. Times are nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device
     address, use symd symbolize --context. Exit code 1: there is no context with that ID or process.
     """
-    with Client(server) as client:
+    with daemon(server) as client:
         if context is not None:
             return _show_loads(client.contexts, chosen_context(client.contexts, context), as_json=as_json)
         found = [each for each in client.contexts.all() if process in (None, each.context.process)]
@@ -389,7 +388,7 @@ def modules(server: str | None, as_json: bool, pattern: str | None) -> int:
     nothing.
     """
     shown = 0
-    with Client(server) as client:
+    with daemon(server) as client:
         for record in client.modules():
             if pattern is None or _fits(record, pattern):
                 if not shown and not as_json and sys.stdout.isatty():
@@ -427,7 +426,7 @@ def remove(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
     prefix that several modules share removes none. Exit code 1: there is no such module; the others are removed.
     """
     gone = 0
-    with Client(server) as client:
+    with daemon(server) as client:
         for text in modules:
             try:
                 digest = _chosen(client, text)
@@ -442,7 +441,7 @@ def remove(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
     return 0 if gone == len(modules) else NO
 
 
-def _chosen(client: Client, text: str) -> str:
+def _chosen(client: Symbolizer, text: str) -> str:
     """The module's digest. Raises what ``chosen_module`` raises; of a file it says which module that is."""
     try:
         return chosen_module(client, text)

@@ -15,6 +15,7 @@ import click
 import numpy as np
 
 from symd.cli.advice import corrected_call
+from symd.cli.contexts import places_loaded
 from symd.cli.options import (
     BehindFile,
     context_option,
@@ -267,8 +268,6 @@ def _locate_loaded(
     context: str, server: str | None, asked: Sequence[Breakpoint], demangler: Demangler | None, *, as_json: bool
 ) -> int:
     """Write where places are in what is loaded in a context; the exit code."""
-    from symd.cli.contexts import places_loaded  # noqa: PLC0415 - 180 ms: gRPC is slow to import, and few ask it
-
     found = places_loaded(context, server, asked)
     for text, digest, answer in found:
         names = readable([answer], demangler)

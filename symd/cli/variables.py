@@ -14,6 +14,7 @@ import click
 from symd.cli.advice import corrected_call
 from symd.cli.answer_lines import answer_text, place_note
 from symd.cli.call_files import instead_of_a_query
+from symd.cli.contexts import scope_at
 from symd.cli.options import (
     BehindFile,
     context_option,
@@ -110,8 +111,6 @@ def _at_device_address(
     context: str, server: str | None, text: str, *, demangle: bool, types: bool, as_json: bool
 ) -> int:
     """Write what is in scope at a device address of a context; the exit code. Raises BadQuery."""
-    from symd.cli.contexts import scope_at  # noqa: PLC0415 - 180 ms: gRPC is slow to import, and few ask it
-
     address, found = scope_at(context, server, text)
     found = _readable(found) if demangle else found
     if found.visible.variables or found.at.reason in _ANSWERED:

@@ -55,8 +55,8 @@ def open_daemon_module(file: str, server: str, limits: Limits) -> Iterator[OpenM
         yield OpenModule(symbolizer, add_module(symbolizer, file, server, limits), file)
 
 
-def daemon(server: str) -> AbstractContextManager[Symbolizer]:
-    """The daemon at ``server``, which is connected to when it is asked."""
+def daemon(server: str | None) -> AbstractContextManager[Symbolizer]:
+    """The daemon at ``server``, or the default one, which is connected to when it is asked."""
     from symd.client import Client  # noqa: PLC0415 - 52 ms: gRPC is slow to import and not needed without a server
 
     return Client(server)
