@@ -31,12 +31,14 @@ from symd.engine.files.input import read_input
 from symd.errors import BadQuery, ContextNotFound, ModuleNotFound, NotFound, SymdError
 from symd.model.addresses import LATEST_TIME, ByDevice, BySection
 from symd.model.answers import Answer, Reason
+from symd.model.breakpoints import SILENT, Breakpoint, Located
 from symd.model.contexts import (
     ContextRecord,
     DeviceAnswer,
     Load,
     LoadInContext,
 )
+from symd.model.identities import Digest
 from symd.model.json.answers import answer_json, unreadable_query_json
 from symd.model.json.modules import context_json, load_json, record_json
 from symd.model.line_tables import Listing
@@ -225,6 +227,31 @@ def code_at_device(context: str, server: str | None, time: int | None, text: str
         module = OpenModule(client, found.module or "", f"modules/{found.module}")
         query = ByDevice(record.id, found.address, None if asked == LATEST_TIME else asked)
         yield CodeAtDevice(found, asked, module, place, query, ("--server", server or "default"))
+
+
+def places_loaded(context: str, server: str | None, asked: Sequence[Breakpoint]) -> list[tuple[str, Digest, Located]]:
+    """The id of each place with the modules that are loaded in a context, and what each says of it; those that it does
+    not mean are passed over where another one is meant. Raises ``NotFound`` where nothing is loaded."""
+    found: list[tuple[str, Digest, Located]] = []
+    with daemon(server) as client:
+        record = chosen_context(client.contexts, context)
+        loads = [load for _, load in client.contexts.loads(record.id) if load.unload_time is None]
+        if not loads:
+            raise NotFound(f"nothing is loaded in contexts/{record.id}", hint="symd daemon contexts shows what was")
+        for each in asked:
+            every = []
+            for digest in dict.fromkeys(load.module for load in loads):
+                located = client.locate(
+                    digest,
+                    each.where,
+                    every_address=each.every_address,
+                    rules=each.rules,
+                    targets=each.targets,
+                    context=record.id,
+                )
+                every.append((each.id, digest, located))
+            found += [one for one in every if one[2].refusal not in SILENT] or every[:1]
+    return found
 
 
 class DeviceQuery(NamedTuple):

@@ -15,12 +15,14 @@ import click
 import numpy as np
 
 from symd.cli.advice import corrected_call
+from symd.cli.contexts import places_loaded
 from symd.cli.options import (
     debug_option,
     demangle_option,
     every_option,
     example,
     file_verb,
+    needed_without_context,
     object_option,
     rules_option,
     target_option,
@@ -33,6 +35,7 @@ from symd.engine.files.module import kernel_names, open_module
 from symd.errors import BadQuery, NoDebugData
 from symd.model.addresses import BySection, SectionOffset
 from symd.model.breakpoints import (
+    Breakpoint,
     BreakpointLocation,
     FunctionName,
     Located,
@@ -201,7 +204,13 @@ _OF_FILE: Final = (Refusal.NO_CODE_AT_LINE, Refusal.PAST_END, Refusal.CONTRADICT
 @demangle_option
 @every_option
 @target_option
-@click.argument("places", nargs=-1, required=True, metavar="PLACE...")
+@click.option(
+    "--context",
+    is_eager=True,  # what else is given is looked at with regard to it
+    metavar="CONTEXT",
+    help="Ask what is loaded in this context of a daemon (see symd daemon contexts); omit FILE.",
+)
+@click.argument("places", nargs=-1, metavar="PLACE...", callback=needed_without_context)
 def locate_command(
     file: str,
     server: str | None,
@@ -213,6 +222,7 @@ def locate_command(
     demangle: bool,
     every_address: bool,
     targets: tuple[str, ...],
+    context: str | None,
     places: tuple[str, ...],
 ) -> int:
     """Turn places into addresses for breakpoints. PLACE is SOURCE:LINE or SOURCE:LINE:COLUMN, the name of a function,
@@ -222,8 +232,14 @@ def locate_command(
     If it has no code, the next line with code is used; for a column, the next column of the line that has code, or
     the whole line if there is none. A function gets the address where its code begins, after the prologue, and the
     start of each inlined copy. A copy in several address ranges gets the start of each, because the debug data does not
-    say which of them is entered first. Exit code 1: a place has no address; the reason is printed.
+    say which of them is entered first. Exit code 1: a place has no address; the reason is printed. With --context,
+    the modules that are loaded there are asked, and places have their device addresses.
     """
+    if context is not None:
+        if path is not None or debug is not None:
+            raise click.UsageError("--object and --debug cannot be used with --context")
+        asked = [Breakpoint(each, parse_place(each), every_address, None, rules, targets) for each in (file, *places)]
+        return _locate_loaded(context, server, asked, Demangler() if demangle else None, as_json=as_json)
     places = _joined(places)
     wanted = [parse_place(text) for text in places]
     with open_module(file, server, limits, debug, path) as module:
@@ -250,6 +266,18 @@ def locate_command(
         complain(hint)
     say_unused_rules(file, unused)
     return NO if any(answer.refusal for answer in answers) else 0
+
+
+def _locate_loaded(
+    context: str, server: str | None, asked: Sequence[Breakpoint], demangler: Demangler | None, *, as_json: bool
+) -> int:
+    """Write where places are in what is loaded in a context; the exit code."""
+    found = places_loaded(context, server, asked)
+    for text, digest, answer in found:
+        names = readable([answer], demangler)
+        write_answer(text, answer, names, as_json=as_json, first={"module": f"modules/{digest}"})
+    with_places = {text for text, _, answer in found if answer.locations}
+    return 0 if with_places.issuperset(each.id for each in asked) else NO
 
 
 def _joined(words: Sequence[str]) -> tuple[str, ...]:

@@ -204,11 +204,11 @@ def _time_in_context(context: click.Context, _parameter: click.Parameter, time: 
     return time
 
 
-def needed_without_context(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+def needed_without_context(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """The value of an argument that may be missing where ``--context`` is given, and nowhere else."""
-    if text is None and context.params.get("context") is None and not context.resilient_parsing:
+    if value in (None, ()) and context.params.get("context") is None and not context.resilient_parsing:
         raise click.MissingParameter(ctx=context, param=parameter)
-    return text
+    return value
 
 
 _file_or_device_argument = click.argument(

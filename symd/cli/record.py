@@ -52,6 +52,7 @@ Each line is answered by one line:
   {"context": "3f2a..."}
   {"key": "1", "module": "9b74..."}
   {"key": "1", "unloaded": 5678}
+
 A load or unload that fails gets {"key": "2", "error": "..."}, with null for a key that it does not have; the others
 still count. A line that is neither, and a context that is wrong, end the command with exit code 2.
 """

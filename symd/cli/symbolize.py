@@ -108,7 +108,7 @@ def command(
     if context is not None:
         if path is not None or debug is not None or store is not None or as_written or styled:
             raise click.UsageError("--object, --debug, --store, --as-written and --style cannot be used with --context")
-        from symd.cli.contexts import answer_device_addresses  # noqa: PLC0415 - 100 ms and gRPC: slow to import, and few ask it
+        from symd.cli.contexts import answer_device_addresses  # noqa: PLC0415 - 50 ms: NumPy is slow to import, and few ask it
 
         return answer_device_addresses(
             context, server, time, (file, *queries), Demangler() if demangle else None, as_json=as_json

@@ -304,3 +304,26 @@ def heard(served: Served, process: int, count: int, *options: str) -> list[str]:
         waiting.terminate()
     wait_until(lambda: not list(served.engine.store.module_log._subscriptions))
     return lines
+
+
+def test_places_are_asked_by_what_a_context_has_loaded(run: Run, programs: Served, tmp_path: Path) -> None:
+    """The module begins at the address that its load says: device addresses are that and offsets."""
+    file = tmp_path / "vadd.dbg"
+    file.write_bytes(VADD)
+    words = ("--json", "--server", programs.address, "--context", context(programs, 12))
+    places = run("locate", "--json", file, "vadd.cl:8", "kernel:vadd").json
+    told = run("locate", *words, "vadd.cl:8", "kernel:vadd").json
+    assert {each.pop("module") for each in told} == {f"modules/{programs.engine.add(VADD).sha256}"}
+    assert told == [{**each, "device_addresses": [HEAP + each["section_offset"]]} for each in places]
+    assert f"on the device at {HEAP + places[0]['section_offset']:#x}" in run("locate", *words[1:], "vadd.cl:8").out
+
+
+def test_what_a_context_does_not_have_is_said(run: Run, programs: Served) -> None:
+    words = ("--server", programs.address, "--context", context(programs, 12))
+    nothing = run("variables", "--json", *words, "0x10")
+    assert (nothing.code, nothing.json[0]["reason"]) == (1, "OUTSIDE_TEXT")
+    assert run("locate", "--json", *words, "none.cl:8").json[0]["reason"] == "NO_SUCH_FILE"
+    with_file = run("locate", *words, "--object", "vadd", "vadd.cl:8")
+    assert (with_file.code, "cannot be used with --context" in with_file.err) == (2, True)
+    ended = run("locate", "--server", programs.address, "--context", context(programs, 11), "vadd.cl:8")
+    assert (ended.code, "nothing is loaded in contexts/" in ended.err) == (1, True)

@@ -426,7 +426,7 @@ def test_files_with_the_same_kernel_are_named(run: Run, tmp_path: Path, monkeypa
         with Path(f"objs/{name}.elf").open("ab") as file:  # what is behind an ELF file is not read
             file.write(name.encode())
     Path("p.folded").write_text("[smooth+0x290] 5\n")
-    says = "smooth names several known modules or kernels: give the one that ran, -m objs/a.elf or -m objs/b.elf\n"
+    says = "smooth names several known modules, kernels or code objects: give the one that ran, -m objs/a.elf or -m objs/b.elf\n"
     for call in (("hot", "-m", "objs", "p.folded"), ("profile", "-m", "objs", "p.folded", "-")):
         done = run(*call)
         assert (done.code, says in done.err) == (1, True), done.err

@@ -82,6 +82,11 @@ class _Asked:
         if not self.places:
             raise gdb.GdbError("name a place: an expression, or FUNCTION+OFFSET")
 
+    @property
+    def in_context(self):
+        """Whether the addresses are those of a context."""
+        return bool(CONTEXT.value and self.memory is None and not self.module)
+
     def object_words(self):
         """The words of a command line that say which code object is meant."""
         return [] if self.object is None else ["--object", self.object]
@@ -122,6 +127,11 @@ def integer(expression):
 def server_words():
     """The words of a command line that say which daemon is asked."""
     return ["--server", SERVER.value] if SERVER.value else []
+
+
+def context_words():
+    """The words of a command line that say which context of which daemon is asked."""
+    return server_words() + ["--context", CONTEXT.value]
 
 
 def place_of(text, base, kernel=None):
@@ -177,8 +187,8 @@ class Frames(gdb.Command):
     def invoke(self, argument, from_tty):
         self.dont_repeat()
         asked = _Asked(gdb.string_to_argv(argument))
-        if CONTEXT.value and asked.memory is None and not asked.module:
-            answers = symd("symbolize", "--json", *server_words(), "--context", CONTEXT.value, *asked.queries())
+        if asked.in_context:
+            answers = symd("symbolize", "--json", *context_words(), *asked.queries())
         else:
             with asked.module_words() as module:
                 answers = symd("symbolize", "--json", *asked.object_words(), *module, *asked.queries())
@@ -198,8 +208,11 @@ class Variables(gdb.Command):
         self.dont_repeat()
         asked = _Asked(gdb.string_to_argv(argument))
         for query in asked.queries():
-            with asked.module_words() as module:
-                found = symd("variables", "--json", *asked.object_words(), *module, query)
+            if asked.in_context:
+                found = symd("variables", "--json", *context_words(), query)
+            else:
+                with asked.module_words() as module:
+                    found = symd("variables", "--json", *asked.object_words(), *module, query)
             for each in found:
                 if "type" in each:
                     where = each["location"] or ("<not here>" if each["live"] else "<optimized out>")
@@ -224,6 +237,11 @@ class Locate(gdb.Command):
     def invoke(self, argument, from_tty):
         self.dont_repeat()
         asked = _Asked(gdb.string_to_argv(argument))
+        if asked.in_context:
+            for each in symd("locate", "--json", *context_words(), *asked.places):
+                addresses = [hex(address) for address in each.get("device_addresses", ())]
+                self.show(each["requested"], each, addresses or [Origin.written(each) if "address" in each else ""])
+            return
         with asked.module_words() as module:
             [summary] = symd("info", "--json", *module)
             words = ["locate", "--json", *asked.object_words(), *module]
@@ -232,17 +250,22 @@ class Locate(gdb.Command):
         objects = [each for each in summary["objects"] if asked.object in (None, each["object"])]
         origin = Origin(objects, places, asked.kernel)
         for line, each in found:
-            if "address" not in each:
-                print(printable("%s: %s %s" % (line, each["reason"], " ".join(each["candidates"]))))
-                continue
-            away = origin.distance(each)
-            where = "%s at %s:%d" % (each["function"], each["file"], each["line"])
-            address = origin.written(each) if away is None else object_address(away, -(asked.base or 0))
-            print(printable("%s in %s%s" % (address, where, " (inlined)" if each["inlined"] else "")))
+            away = origin.distance(each) if "address" in each else 0
+            self.show(line, each, [origin.written(each) if away is None else object_address(away, -(asked.base or 0))])
         if asked.base is not None and not asked.kernel and any(origin.distance(each) is None for each in places):
             print(
                 "%s is the base of one of several pieces of code: name it with -o OBJECT or -k KERNEL" % hex(asked.base)
             )
+
+    @staticmethod
+    def show(line, found, addresses):
+        """Print a place at each of its addresses, or why there is none."""
+        if "address" not in found:
+            print(printable("%s: %s %s" % (line, found["reason"], " ".join(found["candidates"]))))
+            return
+        where = "%s at %s:%d" % (found["function"], found["file"], found["line"])
+        for address in addresses:
+            print(printable("%s in %s%s" % (address, where, " (inlined)" if found["inlined"] else "")))
 
 
 class Origin:

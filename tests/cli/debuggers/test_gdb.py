@@ -151,6 +151,30 @@ def test_a_base_is_that_of_one_code_object(gdb) -> None:
     assert said.startswith("(.text)+")
 
 
+def test_a_context_of_a_daemon_says_what_is_where(gdb, tmp_path: Path) -> None:
+    """The same answers as by the module's file, with the device addresses of the load."""
+    command = [sys.executable, "-m", "symd"]
+    address = f"unix:{tmp_path}/s"
+    load = {"file": str(SHADE), "load_base": BASE, "key": "1", "time": 1}
+    told = "".join(json.dumps(each) + "\n" for each in ({"context": {"process": 4711}}, {"load": load}))
+    serve = [*command, "serve", "--address", address, "--store", str(tmp_path / "store")]
+    with subprocess.Popen(serve, cwd=ROOT, stdout=subprocess.PIPE, text=True) as daemon:
+        assert daemon.stdout is not None
+        daemon.stdout.readline()
+        record = [*command, "daemon", "record", "--server", address]
+        done = subprocess.run(
+            record, input=told, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, check=True
+        )
+        context = json.loads(done.stdout.splitlines()[0])["context"]
+        asked = "symd frames fault", "symd variables fault", "symd locate shade.cl:18"
+        said, _ = gdb(f"set symd-server {address}", f"set symd-context {context}", *asked)
+        daemon.terminate()
+    own, _ = gdb(f"set symd-module {SHADE}", *(f"{each} -b loaded_at" for each in asked))
+    [frame, *rest] = said.splitlines()
+    assert (frame.partition(": ")[2], rest) == (own.splitlines()[0].partition(": ")[2], own.splitlines()[1:])
+    assert frame.startswith(f"{BASE + OFFSET:#x}: #0  shade at ")
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
