@@ -240,7 +240,7 @@ class Locate(gdb.Command):
         if asked.in_context:
             for each in symd("locate", "--json", *context_words(), *asked.places):
                 addresses = [hex(address) for address in each.get("device_addresses", ())]
-                self.show(each["requested"], each, addresses or [Origin.written(each) if "address" in each else ""])
+                self.show(each["requested"], each, addresses or [_Origin.written(each) if "address" in each else ""])
             return
         with asked.module_words() as module:
             [summary] = symd("info", "--json", *module)
@@ -248,7 +248,7 @@ class Locate(gdb.Command):
             found = [(line, each) for line in asked.places for each in symd(*words, line)]
         places = [each for _, each in found if "address" in each]
         objects = [each for each in summary["objects"] if asked.object in (None, each["object"])]
-        origin = Origin(objects, places, asked.kernel)
+        origin = _Origin(objects, places, asked.kernel)
         for line, each in found:
             away = origin.distance(each) if "address" in each else 0
             self.show(line, each, [origin.written(each) if away is None else object_address(away, -(asked.base or 0))])
@@ -268,7 +268,7 @@ class Locate(gdb.Command):
             print(printable("%s in %s%s" % (address, where, " (inlined)" if found["inlined"] else "")))
 
 
-class Origin:
+class _Origin:
     """What device addresses count from: the only code object, whose sections lie beside each other; or one kernel."""
 
     def __init__(self, objects, places, kernel):
