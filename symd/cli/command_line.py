@@ -39,6 +39,7 @@ from symd.cli.verbs import (
 )
 from symd.engine.files import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
+from symd.model.addresses import is_place
 from symd.system.messages import complain, os_error_text
 
 _SHARED = {
@@ -74,8 +75,10 @@ def _with_calls(said: str, calls: Sequence[Sequence[str]], context: click.Contex
     """What is said, and behind it those of the calls that would not be refused."""
     shown = " or ".join(filter(None, (whole_call(each, context) for each in calls)))
     is_explained = not calls and "; " in said
-    if not shown and not is_explained and (files := files_among(context.find_root().obj or ())):
-        shown = " or ".join(call_text(each) for each in calls_for(files[0], files[1:]))
+    words = context.find_root().obj or ()
+    if not shown and not is_explained and (files := files_among(words)):
+        places = [word for word in words if is_place(word) and word not in files]
+        shown = " or ".join(call_text(each) for each in calls_for(files[0], [*files[1:], *places]))
     if not shown:
         return said.removesuffix(":")
     joint = "" if said.endswith((":", " in")) else " Write" if said.endswith("?") else "; write"

@@ -73,6 +73,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("info names lines listing symbolize hot", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
     _OptionOfOthers("hot profile view", "--object", None, "symd extract FILE DIR writes each code object to a file of its own; give the one that ran"),
     _OptionOfOthers("listing", "--address --addr --pc", "--around"),
+    _OptionOfOthers("listing", "-n -c --count --lines", None, "--before N --after N say how many instructions are shown around a place"),
     _OptionOfOthers("lines", "--function --func --symbol", "--kernel"),
     _OptionOfOthers("names", "-r -e -E --regex --pattern --name --filter --match", ""),
     _OptionOfOthers("locate", "--file --source --line --location", ""),

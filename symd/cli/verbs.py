@@ -168,7 +168,7 @@ _LAST: Final[Mapping[str, frozenset[str]]] = {
 """Options of other tools for what a verb writes, which comes last."""
 MEANT = {
     "listing": "asm sass isa dump dis source list x iga iga64",
-    "symbolize": "addr2sym line srcline frame frames where address bt backtrace stack inline inlines inlined caller callers",
+    "symbolize": "addr2sym ask line srcline frame frames where address bt backtrace stack inline inlines inlined caller callers",
     "annotate": "decode crash log stacktrace",
     "hot --by stall": "stall stalls reason reasons",
     "hot --by function": "report annotate-profile report-profile perf pprof stat stats analyze ncu rocprofv3 rocprof unitrace vtune",
@@ -192,7 +192,6 @@ MEANT = {
     "verify": "compare validate",
     "slim": "shrink objcopy split-debug",
     "serve": "server listen up",
-    "daemon": "load",
     "daemon fetch --debuginfod-urls": "debuginfod download",
     "daemon modules": "ls",
     "daemon rm": "remove delete forget",
@@ -217,12 +216,14 @@ _DIFF: Final = (
     "symd info A B shows what is in two files, symd verify FILE compares two readings of one,"
     " and go tool pprof -diff_base two profiles that symd profile wrote"
 )
+_ADD: Final = "add load upload push put"
+"""Words for bringing a file to a daemon."""
 _EXPLAINED: Final = {
     "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page": "report",
     "symd info FILE says what a file is, and symd profile --to writes pprof, folded, speedscope, perfetto and firefox": "formats",
     "symd names -C FILE NAME shows the readable name": "c++filt cu++filt",
     "symd setup samples . writes them into this folder": "examples",
-    "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder": "add",
+    "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder": _ADD,
     _DIFF: "diff delta compare",
     "symd symbolize FILE PLACE shows the callers that PLACE is inlined into, and symd hot -m FILE PROFILE --by instruction those of a profile": "inline inlines inlined caller callers",
     "samples of Nsight Compute are read as folded stacks, one line KERNEL+0xOFFSET COUNT for each instruction: symd hot -m FILE PROFILE prints the hottest lines": "ncu",
@@ -330,9 +331,8 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     meant = _meant(typed)
     if typed == "list" and not rest:
         meant = ["daemon modules"]
-    elif typed == "add" and rest:
-        is_folder = os.path.isdir(rest[-1])  # noqa: PTH112 - pathlib is slow to load
-        return said, [["collect" if is_folder else "info", "--server", "default", *rest]]
+    elif typed in _ADD.split() and rest:
+        return _added(said, rest)
     elif (told := keys_of(_EXPLAINED, typed)) and not (meant and rest and _is_answered(typed, meant[0], rest)):
         return f"{said}; {_of_files(told[0], rest)}", []
     meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
@@ -348,6 +348,14 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):
         return said, calls  # a page is no profile, and the call is mended
     return f"{said}; did you mean {' or '.join(meant)}?", calls
+
+
+def _added(said: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
+    """What brings the words' files to a daemon; or with a number what says where on the device they are."""
+    if any(map(is_number, words)):
+        return f"{said}; symd daemon record takes what is loaded where, a line of JSON for each load", []
+    is_folder = os.path.isdir(words[-1])  # noqa: PTH112 - pathlib is slow to load
+    return said, [["collect" if is_folder else "info", "--server", "default", *words]]
 
 
 def _is_answered(typed: str, meant: str, words: Sequence[str]) -> bool:

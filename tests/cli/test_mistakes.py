@@ -184,6 +184,17 @@ OPTIONS = {
     ),
     "an option without the file": (("hot", "--sort=line"), "; write symd hot -m FILE --by line PROFILE (see"),
     "a file for a daemon": (("add", SHADE), f"no verb 'add'; write symd info --server default {SHADE} (see"),
+    "a file to load": (
+        ("daemon", "load", SHADE),
+        f"no verb 'daemon load'; write symd info --server default {SHADE} (see",
+    ),
+    "a file to upload": (("upload", SHADE), f"no verb 'upload'; write symd info --server default {SHADE} (see"),
+    "a question of nobody's": (("query", SHADE, "0x1978"), f"or symd symbolize {SHADE} 0x1978 (see"),
+    "a file at an address": (("load", SHADE, "--base", "0xffff0000"), "symd daemon record takes what is loaded where"),
+    "a number of instructions": (
+        ("disas", "-n", "5", SHADE, "shade+0x80"),
+        "No such option '-n'; --before N --after N say how many instructions are shown around a place",
+    ),
     "a daemon's modules": (("list",), "no verb 'list'; did you mean daemon modules? Write symd daemon modules (see"),
     "samples of the tool": (
         ("examples",),
