@@ -32,6 +32,7 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 STOPPED = SAMPLES / "kernels" / "bin" / "raycast" / "dg2-opt.zebin"
 """Where a stop is shown: a module of which there is the source."""
 KERNELS = 1_500
+"""Kernels of the profile, at most: the short form's object has fewer."""
 PLACES = 65_536
 """Distinct places of a large profile."""
 FEW_PLACES = 200
@@ -44,7 +45,7 @@ def rows(path: Path, rounds: int) -> Iterator[Row]:
     """Millions of answers a second, megabytes of the messages that bring them, and milliseconds of a stop."""
     with running(path) as (work, _):
         whole = profile(work)
-        name = f"a profile of a million samples over {KERNELS:,} kernels, {PLACES:,} places, in one message"
+        name = f"a profile of a million samples over {len(whole.origins):,} kernels, {PLACES:,} places, in one message"
         yield from asked_again(work, name, whole, rounds)
         context = loaded(work.client, work.module.sha256)
         for places in (FEW_PLACES, PLACES):
@@ -69,9 +70,8 @@ def asked_again(work: Work, what: str, question: ColumnQuestion, rounds: int) ->
 def profile(work: Work) -> ColumnQuestion:
     """Offsets in many kernels, and the number of each one's kernel."""
     kernels = [kernel for kernel in work.module.objects[0].kernels if kernel.size][:KERNELS]
-    assert len(kernels) == KERNELS
     dice = np.random.default_rng(5)
-    kernel_of = dice.integers(0, KERNELS, PLACES).astype(np.uint32)
+    kernel_of = dice.integers(0, len(kernels), PLACES).astype(np.uint32)
     words = np.array([kernel.size // ALIGNMENT for kernel in kernels])[kernel_of]
     offset_of = (dice.random(PLACES) * words).astype(np.uint64) * np.uint64(ALIGNMENT)
     place = dice.integers(0, PLACES, MANY)
