@@ -167,6 +167,7 @@ class AddressOrigins(Generic[Key]):
         self._resolver, self._origin = resolver, origin
         self._placer = MappingPlacer(resolver, limits)
         self._known: dict[Key, tuple[AddressOrigin, LookupTarget | PlacedMapping | Reason]] = {}
+        self._told: set[tuple[tuple[str, ...], str, str, bool]] = set()
 
     def target(self, key: Key | None, address: int | None = None) -> LookupTarget | PlacedMapping | Reason:
         """What the addresses of an origin count from; an ``address`` has to lie in its range. No key has no module."""
@@ -189,13 +190,20 @@ class AddressOrigins(Generic[Key]):
             if target is not Reason.UNKNOWN_KERNEL:
                 return target
         if found is Reason.UNKNOWN_MODULE:
-            self.other_builds |= dict.fromkeys(self._resolver.other_builds(origin.names, origin.build_id))
-            self.notes[self._not_given(origin)] = None
+            self._tell_unknown(origin)
         if isinstance(found, Reason):
             return found
         if origin.range is not None:
             return self._placer.place(origin.range, found)
         return LookupTarget(found.digest, section=origin.section or None, path=found.path)
+
+    def _tell_unknown(self, origin: AddressOrigin) -> None:
+        """Note once that the module of an origin is not known, however many ranges of it there are."""
+        told = origin.names, origin.build_id, origin.called, origin.range is None
+        if told not in self._told:
+            self._told.add(told)
+            self.other_builds |= dict.fromkeys(self._resolver.other_builds(origin.names, origin.build_id))
+            self.notes[self._not_given(origin)] = None
 
     def _not_given(self, origin: AddressOrigin) -> str:
         is_named = origin.build_id or any(origin.names)
