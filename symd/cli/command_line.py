@@ -45,8 +45,7 @@ from symd.system.messages import complain, os_error_text
 _SHARED = {
     "status": ("status", "status"),
     "health": ("status", "health"),
-    "modules": ("contexts", "modules"),
-    "rm": ("contexts", "remove"),
+    "rm": ("modules", "remove"),
     "stop": ("status", "stop"),
     "daemon": ("command_line", "daemon"),
     "setup": ("command_line", "setup"),
