@@ -87,7 +87,7 @@ class ProgramParameters:
 
 
 class ObjectRows(NamedTuple):
-    """Views into columns of ``LineRows``: the rows of one object, and its sequences."""
+    """Views into columns of ``LineProgramRows``: the rows of one object, and its sequences."""
 
     address: Any
     file: Any
@@ -100,7 +100,7 @@ class ObjectRows(NamedTuple):
 
 
 @cython.cclass
-class LineRows(ByteReader):
+class LineProgramRows(ByteReader):
     """The rows of line programs that are run one after the other, as equally long arrays, of which the first ``count``
     entries are rows: ``address`` u64; ``file`` (the register) and ``column`` u32, which stop at the largest u32;
     ``line`` u32, modulo 2**32; ``flags`` u8, bits of ``symd.model.debug_info.RowFlag`` and ``NAMED``. ``ends`` (i64)
@@ -276,7 +276,7 @@ class LineRows(ByteReader):
             opcode = self.data[start]
             self.at = start + 1
             had_advanced, advanced_after_call = advanced_after_call, False
-            # ptxas left out the row here (see ``LineRows``): add it.
+            # ptxas left out the row here (see ``LineProgramRows``): add it.
             if had_advanced and opcode != _EXTENDED and (opcode >= opcode_base or opcode in (_ADVANCE_LINE, _SET_FILE)):
                 self._emit(address, file, line, column, is_stmt | called | _IMPLIED, context, name)
                 called = 0

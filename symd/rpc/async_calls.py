@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from symd.errors import SymdError
 from symd.model.arguments import checked_timeout
 from symd.rpc.call_errors import ENDED, closed_error, error_of, is_cancelled, undecodable
-from symd.rpc.channel import PAUSES, AsyncConnection, Credentials, Stubs, about_tokens, are_several
+from symd.rpc.channel import PAUSES, AsyncDaemonConnection, Credentials, Stubs, about_tokens, are_several
 from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
 
 
@@ -25,7 +25,7 @@ class AsyncCalls:
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
         self.address, self.timeout = address, checked_timeout(timeout)
         self._credentials = credentials
-        self._connection = AsyncConnection(address, credentials)
+        self._connection = AsyncDaemonConnection(address, credentials)
         self._pauses: tuple[float, ...] = PAUSES if are_several(address) else ()
         self._watch_pauses: tuple[float, ...] = WATCH_PAUSES if are_several(address) else ()
 

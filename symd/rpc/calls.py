@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from symd.errors import SymdError
 from symd.model.arguments import checked_timeout
 from symd.rpc.call_errors import ENDED, closed_error, error_of, is_cancelled, undecodable
-from symd.rpc.channel import PAUSES, Connection, Credentials, Stubs, about_tokens, are_several
+from symd.rpc.channel import PAUSES, Credentials, DaemonConnection, Stubs, about_tokens, are_several
 from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
 
 
@@ -26,7 +26,7 @@ class Calls:
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
         self.address, self.timeout = address, checked_timeout(timeout)
         self._credentials = credentials
-        self._connection = Connection(address, credentials)
+        self._connection = DaemonConnection(address, credentials)
         self._pauses: tuple[float, ...] = PAUSES if are_several(address) else ()
         self._watch_pauses: tuple[float, ...] = WATCH_PAUSES if are_several(address) else ()
 
