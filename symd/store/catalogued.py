@@ -32,7 +32,7 @@ from symd.store import rows
 from symd.store.budgets import Evicted, EvictionLog, Usage, check_label, check_size, moment
 from symd.store.context_log import AliasTable, ContextLog
 from symd.store.files import IncomingFile, disk
-from symd.store.folder import digest_of, not_found
+from symd.store.folder import digest_of_bytes, not_found
 from symd.store.housekeeping import Writability
 from symd.store.module_log import ADDED, ModuleLog, Removals, append_to_log
 from symd.store.rows import CatalogueQueries, Connection, patience
@@ -165,7 +165,7 @@ class ModuleStore(ABC):
     def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
         """Store a module and return its digest. One that is there already keeps its label and format."""
         check_size(memoryview(data).nbytes, self._limits)
-        digest = digest_of(data)
+        digest = digest_of_bytes(data)
         if self.is_stored(digest):
             return digest
         with self.writer() as upload:

@@ -38,7 +38,7 @@ from symd.model.arguments import (
     checked_context_id,
     checked_device,
     checked_load_number,
-    digest_of,
+    unchecked_digest,
 )
 from symd.model.contexts import (
     ALIAS_HINT,
@@ -193,7 +193,7 @@ class StoredAliases:
         self._aliases.remove(*checked_alias_key(kind, key, context))
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
-        name = digest_of(digest)
+        name = unchecked_digest(digest)
         if after is not None:
             of_kind(after, Alias, ALIAS_HINT)
         page = self._aliases.of(name, after, PAGE)
