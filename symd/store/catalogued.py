@@ -23,8 +23,8 @@ from symd.errors import (
     ModuleNotFound,
     SymdError,
     Unsupported,
-    described,
-    from_description,
+    error_from_dict,
+    error_to_dict,
 )
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
@@ -48,14 +48,14 @@ def lasts(error: SymdError) -> bool:
 
 def encode(error: SymdError) -> str:
     """One JSON object that ``decode`` makes an equal error of."""
-    return json.dumps(described(error))
+    return json.dumps(error_to_dict(error))
 
 
 def decode(text: str) -> SymdError | None:
     """The error again; None when its class, or a field, is one that this version does not know: then it is found out
     anew."""
     try:
-        return from_description(json.loads(text))
+        return error_from_dict(json.loads(text))
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -31,7 +31,7 @@ from symd.errors import (
     InvalidInput,
     LimitExceeded,
     SymdError,
-    from_description,
+    error_from_dict,
 )
 from symd.formats.containers import spirv
 from symd.model.grabs import Grabbed, GrabRequest
@@ -275,7 +275,7 @@ def _understood(ended: Ended, request: DriverRequest, limits: Limits) -> tuple[d
         frames = read_frames(ended.answer)
         last, payload = frames[-1] if frames else (b"", b"")
         value = json.loads(payload) if last == JSON else None
-        error = from_description(json.loads(payload)) if last == ERROR else None
+        error = error_from_dict(json.loads(payload)) if last == ERROR else None
     except (ValueError, KeyError, TypeError) as wrong:
         raise _no_answer(DriverFailed, f"answered with bytes that make no sense: {wrong}", "", ended, request) from None
     if value is not None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from symd.core.sorting import distinct
 from symd.engine.contexts.placement import checked_form, extended, reduced, shifted
 from symd.engine.contexts.timeline import MAX_EXPLAINED, MAX_NAMED, NONE, FoundSegment, Timeline
-from symd.errors import OF_ONE_MODULE, BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound
+from symd.errors import MODULE_ERRORS, BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound
 from symd.index import Index
 from symd.index.format import Strings
 from symd.index.lookup import parts_of
@@ -307,7 +307,7 @@ def _answered(meant: _Meant, opener: OpenIndexOf, own: str, *, with_ranges: bool
             index = opener(digest)
             if digest == own:
                 _check_objects(index, [targets[each] for each in members])
-        except (ModuleNotFound, *OF_ONE_MODULE) as error:
+        except (ModuleNotFound, *MODULE_ERRORS) as error:
             if digest == own:
                 raise
             reason[rows] = Reason.UNKNOWN_MODULE if isinstance(error, ModuleNotFound) else Reason.MALFORMED
