@@ -19,7 +19,7 @@ from symd.cores.answering import CoreAnswering, KeptCode
 from symd.engine.contexts import LoadedPlaces, code_at
 from symd.engine.contexts.verbs import StoredAliases, StoredContexts
 from symd.engine.contexts.watches import Watcher, checked_apis
-from symd.engine.indexes.indexes import IndexManager
+from symd.engine.indexes.manager import IndexManager
 from symd.engine.reading.questions import (
     CallFrameData,
     CodeIdentities,
@@ -178,11 +178,11 @@ class Engine:
             return []
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
-        return self._indexes.add(hashlib.sha256(checked_bytes(data)).hexdigest(), data, checked_label(label))
+        return self._indexes.add_bytes(hashlib.sha256(checked_bytes(data)).hexdigest(), data, checked_label(label))
 
     def receive(self, label: str = "") -> Receiving:
         """Begin to take a module whose bytes come piece by piece; in memory there is never more than a piece."""
-        return _Arriving(self.store.writer(), partial(self._indexes.keep, label=checked_label(label)))
+        return _Arriving(self.store.writer(), partial(self._indexes.add_upload, label=checked_label(label)))
 
     def resume(self) -> None:
         """Finish what a process that was killed had begun: give files without a row theirs, and index what was stored
@@ -191,8 +191,8 @@ class Engine:
         read for now."""
         self.store.adopt(self._stopping.is_set)
         unfinished = [record.sha256 for record in self.modules() if not record.format]
-        if self._done_for_each(unfinished, self._indexes.admit):
-            self._done_for_each(self.store.outdated(VERSION), self._indexes.renew)
+        if self._done_for_each(unfinished, self._indexes.index_stored):
+            self._done_for_each(self.store.outdated(VERSION), self._indexes.rebuild_outdated)
 
     def _done_for_each(self, digests: Sequence[str], act: Callable[[str], object]) -> bool:
         """Whether all could be tried before ``stop_resuming`` or the end of what reads them."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from symd.api import ServedContextVerbs
-from symd.engine.indexes.indexes import IndexManager
+from symd.engine.indexes.manager import IndexManager
 from symd.engine.reading.questions import VariablesAt
 from symd.errors import MODULE_ERRORS, ModuleNotFound, ObjectNotFound, SymdError
 from symd.model.addresses import ByDevice, Query

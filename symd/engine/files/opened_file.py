@@ -310,7 +310,7 @@ def opened_by_size(file: str | bytes, limits: Limits, store: str | None = None) 
     ``store``: the folder of a store where an index of it may be, "default" for that of the daemon that runs here."""
     find_index = None
     if store is not None:
-        from symd.engine.indexes import stored_index  # noqa: PLC0415 - 30 ms: few ask for a store, whose catalogue is slow to import
+        from symd.engine.indexes.open_indexes import stored_index  # noqa: PLC0415 - 30 ms: few ask for a store, whose catalogue is slow to import
 
         find_index = partial(stored_index, store)
     if is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):
