@@ -117,7 +117,7 @@ OpenIndexOf = Callable[[str], Index]
 """Opens the index of a module by its digest."""
 _UINT64_BITS = 64
 _ORIGIN_SHIFT = 32
-LEAST_VALUES = 1 << 14
+MIN_VALUES = 1 << 14
 """Values from which on it is worth while to find those that are the same."""
 WORK = 1 << 26
 """Truncated addresses of a batch, times the places each could stand for."""
@@ -171,7 +171,7 @@ def without_repeats(question: ColumnQuestion) -> tuple[ColumnQuestion, U32] | No
     lie at few places. None where that would gain nothing, and for values of more than 32 bits that have several
     origins."""
     values, origin = question.values, question.origin
-    if len(values) < LEAST_VALUES or isinstance(question.times, np.ndarray):
+    if len(values) < MIN_VALUES or isinstance(question.times, np.ndarray):
         return None
     key = values
     if origin is not None:

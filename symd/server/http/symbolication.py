@@ -38,7 +38,7 @@ MODULES: Final = 1 << 14
 """Modules in the memory map of a job."""
 FUNCTIONS: Final = 1 << 16
 """Functions of a module whose extents are looked up."""
-LARGEST_CODE: Final = 1 << 20
+MAX_CODE: Final = 1 << 20
 """Bytes of code in one answer of ``/asm/v1``."""
 VALUES: Final = 1_500_000
 """Values of one request, counted by commas, colons and brackets: reading takes up to 100 bytes for each, and holds up
@@ -336,8 +336,8 @@ def _source(site: Site, asked: HttpRequest) -> Reply:
 def _assembly(site: Site, asked: HttpRequest) -> Reply:
     request = an_object(parsed(asked.body), "the request")
     start, size = (a_hexadecimal(request.get(name), name) for name in ("startAddress", "size"))
-    if size > LARGEST_CODE:
-        raise _beyond("code_bytes", LARGEST_CODE, f"{size} bytes of code, at most {LARGEST_CODE} are listed")
+    if size > MAX_CODE:
+        raise _beyond("code_bytes", MAX_CODE, f"{size} bytes of code, at most {MAX_CODE} are listed")
     module = _first_visible(site, _named(site, request))
     if module is None:
         return json_reply({"error": "no module has that name"})
@@ -349,7 +349,7 @@ def _assembly(site: Site, asked: HttpRequest) -> Reply:
     begin, end = int(first.section_offset or 0), int(first.section_offset or 0) + size
     if request.get("continueUntilFunctionEnd") is True:
         function, extent = _Extents(site, (module.digest, module.path)).of_place(first)
-        end = max(end, min(function + extent, begin + LARGEST_CODE))
+        end = max(end, min(function + extent, begin + MAX_CODE))
     part = ListingPart(first.path, first.kernel)
     with waited_for(asked.check_is_there):
         listing = next(iter(site.symbolizer.listing(module.digest, part)), None)
