@@ -84,6 +84,7 @@ from symd.model.arguments import (
     unchecked_digest,
 )
 from symd.model.breakpoints import Breakpoint, Located, Refusal, checked_breakpoints
+from symd.model.cancellation import check_cancelled
 from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest
@@ -103,7 +104,6 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label, of_kind
 from symd.model.variables import InScope, Visible
-from symd.model.waiting import check_wanted
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
 from symd.query.code_spans import CodeFinder, check_ranged, ranged, spans
@@ -506,7 +506,7 @@ class Engine:
             )
         index = self._indexes.whole(digest)
         wanted = None if part.within is None else tuple(spans(index, part.within, part.path, QueryBudget()))
-        check_wanted()
+        check_cancelled()
         alone = wanted[0] if wanted is not None and len(wanted) == 1 else None
         kept = None if alone is None else self._recent_code.get(digest, part.target, alone)
         if kept is None:

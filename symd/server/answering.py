@@ -38,7 +38,7 @@ from symd.server.messages import (
 )
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
-from symd.store.rows import waiting_at_most
+from symd.store.rows import catalogue_lock_timeout
 
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
@@ -254,11 +254,11 @@ _Runner = Callable[[Method, ServiceContext, list[bytes], Call], bytes]
 
 def _runner_for(work: Work) -> _Runner:
     if work is Work.CACHE_MISS:
-        return _run_without_waiting
-    return _run_while_waited_for if work is Work.WRITE else _run_handler
+        return _run_unless_pending
+    return _run_write if work is Work.WRITE else _run_handler
 
 
-def _run_without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+def _run_unless_pending(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
     """Answer by the fast path for a cache miss, else by ``_run_handler``. Where another thread makes the index that
     it needs, ``Pending`` is raised and ``arrived`` is as before."""
     if method.options.cache_miss is not None and len(arrived[0]) <= INLINE_BYTES:
@@ -274,11 +274,11 @@ def _run_without_waiting(method: Method, service: ServiceContext, arrived: list[
             raise
 
 
-def _run_while_waited_for(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """``_run_without_waiting``, but where others change the catalogue they are waited for no longer than the caller
+def _run_write(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """``_run_unless_pending``, but where others change the catalogue they are waited for no longer than the caller
     waits."""
-    with waiting_at_most(call.time_remaining()):
-        return _run_without_waiting(method, service, arrived, call)
+    with catalogue_lock_timeout(call.time_remaining()):
+        return _run_unless_pending(method, service, arrived, call)
 
 
 def _run_handler(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:

@@ -17,7 +17,7 @@ from symd.model.texts import utf8_size
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, add_device_answer, used_text_sections, write_columns
 from symd.rpc.wire.queries import Batch, from_request
 from symd.server.call import Call
-from symd.server.guard import while_waited_for
+from symd.server.guard import cancelled_with_call
 from symd.server.logs import note_request
 from symd.server.messages import parsed
 from symd.server.service_context import ServiceContext
@@ -83,7 +83,7 @@ def answer(service: ServiceContext, asked: list[SymbolizeRequest], response: Sym
     """Write the answers into the empty ``response``, in the form that was asked for. ``asked`` has the request and is
     emptied: a large one, read, takes its memory a second time. Raises ``LimitExceeded`` before it looks at too large a
     batch."""
-    with service.addresses_at_work.acquired(_count(asked[0])), while_waited_for(call, service.config.limits):
+    with service.addresses_at_work.acquired(_count(asked[0])), cancelled_with_call(call, service.config.limits):
         _answer(service, asked, response, call.tables)
 
 

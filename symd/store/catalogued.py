@@ -35,7 +35,7 @@ from symd.store.files import IncomingFile, disk
 from symd.store.folder import digest_of_bytes, not_found
 from symd.store.housekeeping import Writability
 from symd.store.module_log import ADDED, ModuleLog, Removals, append_to_log
-from symd.store.rows import CatalogueQueries, Connection, patience
+from symd.store.rows import CatalogueQueries, Connection, lock_timeout_left
 
 LASTING = (InvalidInput, Unsupported, LimitExceeded)
 """Errors that are remembered, because the same bytes meet the same end every time. What time, a driver or a disk
@@ -347,14 +347,14 @@ class ModuleStore(ABC):
     def relabel(self, digest: str, label: str) -> None:
         """Give the module another label. Raises ``ModuleNotFound``, and ``LimitExceeded`` for one that is too long."""
         check_label(label)
-        with self._changing(digest, patience()) as connection:
+        with self._changing(digest, lock_timeout_left()) as connection:
             connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
 
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
         Raises ``ModuleNotFound`` where nothing is known of it. Its files go first: where the catalogue refuses the
         rest, it is missing, and may be removed again."""
-        with self._catalogue.writing(seconds=patience()) as connection:
+        with self._catalogue.writing(seconds=lock_timeout_left()) as connection:
             remembered = rows.forget_outcomes(connection, checked_digest(digest))
             if not remembered and not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))

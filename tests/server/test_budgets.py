@@ -18,13 +18,13 @@ from symd.errors import DeadlineExceeded, LimitExceeded
 from symd.index.format import Strings
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer, Candidate, Frame, Reason, TextSection
+from symd.model.cancellation import check_cancelled
 from symd.model.identities import ObjectPath
-from symd.model.waiting import check_wanted
 from symd.rpc.wire.fields import utf8
 from symd.server import batches, waiting
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config, Right
-from symd.server.guard import while_waited_for
+from symd.server.guard import cancelled_with_call
 from symd.server.listening import listening
 from symd.server.messages import BytesInFlight
 from symd.server.server import build_daemon, methods
@@ -599,24 +599,24 @@ def test_texts_of_columns_are_counted_before_they_are_read(tmp_path):
 
 def test_a_search_for_names_ends_with_its_call_and_its_time():
     call = Call("FindNames", Right.READ, "peer", None)
-    with while_waited_for(call, Limits()):
-        check_wanted()
-    with pytest.raises(LimitExceeded) as caught, while_waited_for(call, Limits(question_seconds=-1)):
-        check_wanted()
+    with cancelled_with_call(call, Limits()):
+        check_cancelled()
+    with pytest.raises(LimitExceeded) as caught, cancelled_with_call(call, Limits(question_seconds=-1)):
+        check_cancelled()
     assert caught.value.metadata["limit"] == "question_seconds"
-    with while_waited_for(call, Limits()):
-        check_wanted()
+    with cancelled_with_call(call, Limits()):
+        check_cancelled()
         call.end()
         with pytest.raises(CallEnded):
-            check_wanted()
-    check_wanted()
-    with pytest.raises(DeadlineExceeded), while_waited_for(Call("FindNames", Right.READ, "peer", 0.0), Limits()):
-        check_wanted()
+            check_cancelled()
+    check_cancelled()
+    with pytest.raises(DeadlineExceeded), cancelled_with_call(Call("FindNames", Right.READ, "peer", 0.0), Limits()):
+        check_cancelled()
 
 
 def look_for_names(*_given, **_how):
     while True:
-        check_wanted()
+        check_cancelled()
         time.sleep(0.001)
 
 

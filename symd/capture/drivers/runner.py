@@ -119,7 +119,7 @@ def grab(
     ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none.
     Raises InvalidInput (BuildFailed with the whole build log, DriverNotConfigured), LimitExceeded, DriverMissing,
     DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``. Where nobody waits for the answer
-    any more (``symd.model.waiting``) the driver is not started, or ended.
+    any more (``symd.model.cancellation``) the driver is not started, or ended.
     """
     asked = _driver_request(request, limits, drivers)
     value, byte_strings = ask(asked, limits, confinement or strongest())

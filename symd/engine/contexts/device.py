@@ -45,11 +45,11 @@ from symd.model.answers import (
     used_strings,
 )
 from symd.model.arguments import ColumnQuestion
+from symd.model.cancellation import check_cancelled
 from symd.model.columns import I32, I64, U8, U32, U64, in_groups, no_numbers
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, DeviceAnswers, DeviceCandidate, DevicePlace, Origin, Times
 from symd.model.identities import Digest, ObjectPath
 from symd.model.texts import utf8_size
-from symd.model.waiting import check_wanted
 from symd.query.code_spans import check_ranged, ranged
 from symd.query.symbolize import QueryBudget, symbolize_origins
 
@@ -207,7 +207,7 @@ def _meaning_of(question: ColumnQuestion, context: Callable[[str], ContextMap]) 
         count = len(values) if rows is None else len(rows)
         _check_work(known, form, count)
         for part in parts_of(count):
-            check_wanted()
+            check_cancelled()
             at = part if rows is None else rows[part]
             times = question.times[at] if isinstance(question.times, np.ndarray) else question.times
             found = _found(known, values[at], _as_of(times, known.now, part.stop - part.start), form)
@@ -302,7 +302,7 @@ def _answered(meant: _Meant, opener: OpenIndexOf, own: str, *, with_ranges: bool
     reason, budget = meant.reason.copy(), QueryBudget()
     found: list[tuple[I64 | slice, Answers]] = []
     for digest, members, rows in zip(modules, modules.values(), _rows_of_each(module, len(modules)), strict=True):
-        check_wanted()
+        check_cancelled()
         try:
             index = opener(digest)
             if digest == own:

@@ -40,6 +40,7 @@ from symd.model.arguments import (
     checked_load_number,
     unchecked_digest,
 )
+from symd.model.cancellation import check_cancelled
 from symd.model.contexts import (
     ALIAS_HINT,
     EVENT_HINT,
@@ -56,7 +57,6 @@ from symd.model.contexts import (
 )
 from symd.model.identities import ObjectPath
 from symd.model.texts import checked_text, of_kind
-from symd.model.waiting import check_wanted
 from symd.store.context_log import AliasTable, ContextChanges, ContextLog, ContextRow
 
 KEPT = 4_000_000
@@ -235,7 +235,7 @@ class _Map:
         with self._lock:
             whole = False
             while not whole:
-                check_wanted()
+                check_cancelled()
                 changes = self._context_log.changes(self._name, self._last)
                 if changes.number == self._refused:
                     raise _too_many_texts()

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from symd.errors import LimitExceeded, ModuleNotFound, NotFound, SymdError
 from symd.model.addresses import parse_query
+from symd.model.cancellation import check_cancelled
 from symd.model.json.answers import answer_json, named_item_json, variable_json
 from symd.model.json.modules import module_json
 from symd.model.names import Match, NameKind, NameQuery
@@ -22,7 +23,6 @@ from symd.model.reasons import KNOWN
 from symd.model.sources import SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import utf8_size
-from symd.model.waiting import check_wanted
 from symd.profiles.placed import InstructionPlace, PlacedSamples
 from symd.profiles.samples import Value
 from symd.server.http.colouring import Rows
@@ -242,7 +242,7 @@ def _columns(places: Mapping[InstructionPlace, list[Value]], width: int) -> dict
 def _source(site: Site, asked: HttpRequest) -> Reply:
     digest = checked(site, asked)
     (found,) = site.sources(digest, [asked.required("file")], asked.query.get("object"))
-    check_wanted()
+    check_cancelled()
     text = None if found.text is None else "\n".join(found.lines())
     return json_reply(source_json(found, text, None if text is None else site.colour(found.file, text)))
 

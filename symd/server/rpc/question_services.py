@@ -17,10 +17,10 @@ from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import FORMATS
 from symd.index import VERSION
 from symd.model.breakpoints import Breakpoint
+from symd.model.cancellation import cancelled_by
 from symd.model.cores import CoreDump
 from symd.model.line_tables import CodePart, LineLevel, LineTable, Listing, RowsInParts
 from symd.model.texts import in_utf8, utf8_size
-from symd.model.waiting import waited_for
 from symd.model.watches import BreakpointChange, ChangeAcknowledged
 from symd.rpc.wire import cores, line_tables, modules, variables
 from symd.rpc.wire.breakpoints import (
@@ -40,7 +40,7 @@ from symd.server.answering import Asked, method
 from symd.server.batches import ResponseSizeLimit, answer, check_columns, reply_from_index_file, reply_from_open_index
 from symd.server.call import Call
 from symd.server.config import Right
-from symd.server.guard import check_waited_for, while_waited_for
+from symd.server.guard import cancelled_with_call, check_call_active
 from symd.server.messages import COUNTED_BYTES, MAX_REQUEST
 from symd.server.paging import MAX_PAGE_SIZE, slice_page
 from symd.server.rpc.module_service import UPLOAD_CHUNK
@@ -131,7 +131,7 @@ def _ptx(
 def find_names(service: ServiceContext, request: FindNamesRequest, call: Call) -> FindNamesResponse:
     """Find kernels, functions and source files by name, page by page."""
     digest, wanted, path = modules.from_names_request(request)
-    with while_waited_for(call, service.config.limits):
+    with cancelled_with_call(call, service.config.limits):
         found = service.engine.names(digest, wanted, path)
     of = f"{digest}/names/{path}/{wanted.match:d}/{sorted(wanted.kinds)}/{wanted.pattern}"
     items, token = slice_page(found, of, request.page_size, request.page_token, modules.to_named_item)
@@ -148,7 +148,7 @@ def get_variables(service: ServiceContext, request: GetVariablesRequest, call: C
     digest, queries, path = variables.from_request(request)
     room, response = ResponseSizeLimit(service.config.limits), GetVariablesResponse()
     for start in range(0, len(queries), AT_ONCE):
-        check_waited_for(call)
+        check_call_active(call)
         part = queries[start : start + AT_ONCE]
         for found in service.engine.variables(digest, part, path, with_ranges=request.with_ranges):
             room.taken_by(found.at)
@@ -172,7 +172,7 @@ def get_listing(service: ServiceContext, request: GetListingRequest, call: Call)
 
 
 def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> list[Listing]:
-    with waited_for(partial(check_waited_for, call)):
+    with cancelled_by(partial(check_call_active, call)):
         found = [*service.engine.listing(*line_tables.from_listing_request(request))]
     for listing in found:
         check_columns(listing.answers, service.config.limits)
@@ -230,7 +230,7 @@ def resolve_breakpoint(
 ) -> ResolveBreakpointResponse:
     """Answer where a breakpoint can go in one module, page by page, or why it cannot."""
     digest, asked, context = from_resolve_request(request)
-    with while_waited_for(call, service.config.limits):
+    with cancelled_with_call(call, service.config.limits):
         located = service.engine.locate(
             digest,
             asked.where,
