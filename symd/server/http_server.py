@@ -48,7 +48,7 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """What Prometheus' text format is called."""
 
 _WORK: Final[Mapping[CostClass, Work]] = {
-    CostClass.QUESTION: Work.CACHE_MISS,
+    CostClass.QUESTION: Work.COLD_QUESTION,
     CostClass.LARGE: Work.LARGE,
     CostClass.UPLOAD: Work.UPLOAD,
     CostClass.FETCH: Work.FETCH,
