@@ -28,7 +28,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from symd.errors import BadQuery, InvalidInput, Malformed
-from symd.model.arguments import ModuleName, digest_of
+from symd.model.arguments import ModuleName, unchecked_digest
 from symd.model.columns import U8
 from symd.model.identities import Digest, ObjectPath, checked_digest, named_digest
 from symd.model.reasons import KNOWN, Reason
@@ -211,7 +211,7 @@ def leading_digest_of_batch(request: bytes) -> str | None:
 
 def checked_module_name(digest: ModuleName) -> str:
     """``modules/SHA256``. Raises ``BadQuery`` when ``digest`` names no module by a lower-case hexadecimal SHA-256."""
-    return _module_name(digest_of(digest))
+    return _module_name(unchecked_digest(digest))
 
 
 @lru_cache(RECENT)
