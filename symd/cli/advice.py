@@ -19,6 +19,7 @@ from symd.cli.call_files import (
     file_kind,
     files_among,
     needs_module,
+    page_about,
     parted,
     profile_among,
     standard_input_file,
@@ -326,24 +327,13 @@ def _of_verb(verb: str, said: str, typed: Sequence[str]) -> Advice:
         return Advice(before, _run_of(typed), after)
     if said.startswith("Invalid value for '--source-root'"):
         return _with_rule_for_source(typed)
-    if verb == "annotate" and (words := _samples_on_code(typed)):
-        return Advice("for samples write", words)
+    if verb not in ("profile", "symd") and (words := page_about(typed)):
+        return Advice("write", words)
     if verb == "symbolize" and said.startswith("Missing argument 'FILE'") and (log := standard_input_file()):
         return Advice("if it is a log, write", ["annotate", "-m", "FILE", log])
     if group := re.fullmatch(r"No such command '(.+)'", said):
         return next((Advice("write", meant.split()) for meant in keys_of(_OF_STORES, group[1])), NOTHING)
     return NOTHING
-
-
-def _samples_on_code(typed: Sequence[str]) -> list[str]:
-    """The call that shows samples on a module's code, where a profile is among the files of one that annotates a log;
-    [] elsewhere."""
-    words = parted(typed[1:], "--")
-    found = profile_among(words)
-    if not found.profile:
-        return []
-    name = next((each for each in words if not each.startswith("-") and each not in found.files), "")
-    return ["listing", found.module, name, "--profile", found.profile] if name else found.listing()
 
 
 _OF_STORES: Final = {

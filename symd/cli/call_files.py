@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -38,6 +39,8 @@ NAMED_IN_A_CALL = 4
 _THE_PROFILE = re.compile(r"^the( [\w-]+)? profile\b")
 _MODULES = ("file://", "modules/")
 """What begins the name of a module that is no path: a part of a file, or a daemon's module."""
+_NAMED_MODULE = re.compile(r"[^-=][^=]*=")
+"""What begins NAME=FILE, a module with its name in the profile."""
 _TABLE = b"PAR1"
 """What Parquet files begin with."""
 PAGE = (".html", ".htm")
@@ -148,6 +151,14 @@ def standard_input_file() -> str:
     return ""
 
 
+def is_standard_input_sent() -> bool:
+    """Whether something comes on standard input: it is a pipe or a socket, or a file that is not empty."""
+    with suppress(OSError, ValueError):
+        status = os.fstat(sys.stdin.fileno())
+        return stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or status.st_size > 0
+    return False
+
+
 def standard_input_log() -> str:
     """The path of the file that standard input is, where that is a log: a text of which one of the first lines names a
     program counter, or has several words and is no query; "" elsewhere."""
@@ -182,7 +193,8 @@ def files_among(words: Sequence[str]) -> list[str]:
 
 
 class ProfileCall(NamedTuple):
-    """The files of a call, the profile among these ("" for none), and the others, which may be its modules."""
+    """The files of a call, the profile among these ("" for none), and the others, which may be its modules, with the
+    names that they are given, as in NAME=FILE."""
 
     files: list[str]
     profile: str
@@ -191,7 +203,8 @@ class ProfileCall(NamedTuple):
     @property
     def module(self) -> str:
         """The first of the modules, or the word that stands for one."""
-        return next(iter(self.modules), "FILE")
+        first = next(iter(self.modules), "FILE")
+        return first if first in self.files else first.partition("=")[2] or first
 
     def view(self, *more: str) -> list[str]:
         """The call that shows the profile on a module's code in the browser."""
@@ -207,7 +220,48 @@ def profile_among(words: Sequence[str]) -> ProfileCall:
     written = {value for word, value in pairwise(words) if word in _WRITES}
     files = [each for each in files_among(words) if each not in written]
     profile = next((each for each in files if profile_kind(each) is not None), "")
-    return ProfileCall(files, profile, [each for each in files if each != profile])
+    named = [each for each in parted(words) if _NAMED_MODULE.match(each) and files_among([f"-{each}"])]
+    return ProfileCall(files, profile, [each for each in (*files, *named) if each != profile])
+
+
+def page_about(words: Sequence[str]) -> list[str]:
+    """The call that writes the page of a module with a profile, where one names both, and a page or --html; []
+    elsewhere."""
+    parts = parted(words)
+    page = next((word for word in parts if word.endswith(PAGE)), "")
+    if not page and {"--html", "-html"}.isdisjoint(parts):
+        return []
+    found = profile_among(words)
+    kept = [part for word, value in pairwise(parts) if word in _OF_PAGES for part in (_OF_PAGES[word], value)]
+    return found.view(*kept, "-o", page or f"PAGE{PAGE[0]}") if found.profile and found.modules else []
+
+
+_OF_PAGES = {
+    "-k": "--kernel",
+    "--function": "--kernel",
+    **{each: each for each in ("--kernel", "--map", "--source-root")},
+}
+"""Options of verbs about code or samples, and what they are called for a page."""
+
+
+def samples_on_code(words: Sequence[str]) -> list[str]:
+    """The call that lists a module's code with a profile, where both are among the files of a call that annotates;
+    [] elsewhere. What -m names is the module of a log, unless an option names the profile."""
+    parts = parted(words, "--")
+    is_named = not {*_PROFILES}.isdisjoint(parts)
+    files = parts if is_named else [word for before, word in pairwise(["", *parts]) if before not in _MODULE]
+    found = profile_among(files) if len(files_among(files)) > 1 else None  # a log alone is not looked at: that is slow
+    if found is None or not found.profile or not found.modules:
+        return []
+    names = [value for word, value in pairwise(parts) if word in _FUNCTIONS]
+    left_out = {*_FUNCTIONS, *_PROFILES, *_MODULE, *names, found.profile}
+    return ["listing", *(word for word in parts if word not in left_out), *names, "--profile", found.profile]
+
+
+_MODULE = ("-m", "--module")
+_FUNCTIONS = ("-k", "--kernel", "--function", "-s", "--symbol")
+_PROFILES = ("-i", "-p", "--profile")
+"""Options for a module, for the function and for the profile in calls that annotate."""
 
 
 def word_for_modules(profile: str) -> str:
@@ -240,7 +294,8 @@ def _samples(profile: str) -> SampledProfile:
 
 
 def needs_module(words: Sequence[str]) -> bool:
-    """Whether a call about a profile's hottest places names no module, and the profile has no lines of its own."""
+    """Whether a call about a profile's hottest places names no module, and the profile has no lines of its own; or one
+    that converts a profile, which has no symbols."""
     options = ("-m", "--module", "--server", "--by=stall")
     if any(word.startswith(options) for word in words) or ("--by", "stall") in pairwise(words):
         return False
@@ -249,6 +304,8 @@ def needs_module(words: Sequence[str]) -> bool:
         return not profile
     with suppress(SymdError):
         read = _samples(profile)
+        if any(word.partition("=")[0] == "--to" for word in words):
+            return not any(address.frames for address in read.addresses)
         leaves = {sample.stack[0] for sample in read.samples if sample.stack}
         return not any(frame.line for each in leaves for frame in read.addresses[each].frames[:1])
     return True

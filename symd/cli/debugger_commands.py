@@ -21,6 +21,10 @@ _GDBS_INFO: Final = {
     "modules": "sharedlibrary sharedlib shared dll",
 }
 """The verb that answers gdb's info, and the first words of that; where a line is asked about, locate does."""
+_GDBS_INFO_CUDA: Final = frozenset(
+    ("devices", "sms", "warps", "lanes", "kernels", "blocks", "threads", "exceptions", "contexts")
+)
+"""What cuda-gdb's info cuda shows; all of it is in what is said of a core dump."""
 
 
 class _Command(NamedTuple):
@@ -60,8 +64,8 @@ _LLDB: Final = (
             "listing --around {start} --before 0 --after {after}",
             "listing --around {start} --before 0",
             "listing --around {place}",
-            "listing --function {function}",
-            "listing",
+            "listing --by-address --function {function}",
+            "listing --by-address",
         ),
         {
             "start": "-s --start-address",
@@ -116,8 +120,11 @@ class DebuggerCall(NamedTuple):
 
 
 def gdbs_info(words: Sequence[str]) -> list[str]:
-    """The call that answers gdb's ``info SUBJECT``; the words themselves where they are no such command."""
+    """The call that answers gdb's ``info SUBJECT``, or cuda-gdb's ``info cuda SUBJECT``; the words themselves where
+    they are no such command."""
     typed, *rest = words
+    if typed == "info" and rest[:1] == ["cuda"] and not _GDBS_INFO_CUDA.isdisjoint(rest[1:2]):
+        return ["core", *rest[2:]]
     subject = rest[0] if typed == "info" and rest and not os.path.lexists(rest[0]) else ""
     asked = next((verb for verb, subjects in _GDBS_INFO.items() if subject in subjects.split()), "")
     if not asked:

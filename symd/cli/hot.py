@@ -3,15 +3,19 @@ hottest first."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from symd import profiles
-from symd.cli.call_files import FilesInAnyOrder, naming_profile
+from symd.cli.advice import Meant
+from symd.cli.call_files import FilesInAnyOrder, naming_profile, typed_words, with_word
 from symd.cli.options import (
     complete_files,
     demangle_option,
@@ -47,13 +51,16 @@ from symd.cli.unresolved import (
 from symd.config import Limits
 from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import unused_rules
+from symd.errors import KernelNotFound
 from symd.model.answers import Frame, Reason
 from symd.model.sources import PathRule
-from symd.model.texts import counted
-from symd.profiles.hot import BY, HotProfile, HotRow, hot
+from symd.model.texts import counted, plural
+from symd.profiles.hot import BY, HotProfile, HotRow, hot, sample_kernels
 from symd.profiles.placed import AddressPlaces, InstructionPlace
-from symd.profiles.samples import SampledProfile, shown_name
+from symd.profiles.resolver import Resolver
+from symd.profiles.samples import SampledProfile, Value, shown_name
 from symd.query.demangler import Demangler
+from symd.system.messages import alike
 
 SHOWN = 20
 """Places that are printed where nobody says how many."""
@@ -67,6 +74,25 @@ _NOWHERE = {
 """Where samples lie that are in an unknown module, or in no function of it."""
 _SHOWN_REASONS = 3
 """Columns of a place, such as stall reasons, that are printed with it."""
+_NAMED_KERNELS = 3
+"""Kernels that are named where none has the name that is asked for."""
+
+
+class _OneKernel(NamedTuple):
+    """The kernel whose samples alone are counted, and the weight of those that the profile has elsewhere."""
+
+    name: str
+    elsewhere: Value
+
+
+def _kernel_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    """The name of a kernel. Raises Meant where an option or a file follows, as it does where sums are asked for."""
+    if name is not None and (name.startswith("-") or os.path.isfile(name)):  # noqa: PTH113 - which is False of a name that is too long
+        words = typed_words(context)
+        option = next((each for each in parameter.opts if each in words), parameter.opts[0])
+        by = "function" if option == "--function" else "kernel"
+        raise Meant(f"{option} takes the name of a kernel", context, with_word(words, option, f"--by={by}"))
+    return name
 
 
 @click.command(
@@ -76,6 +102,7 @@ _SHOWN_REASONS = 3
         "symd hot --module kernels.zebin stalls.csv\n"
         "symd hot -m kernels.zebin --by instruction stalls.csv\n"
         "symd hot -m kernels.zebin --by kernel --json stalls.csv\n"
+        "symd hot -m kernels.zebin --kernel vadd stalls.csv\n"
         "symd hot --by stall stalls.csv"
     ),
 )
@@ -85,6 +112,15 @@ _SHOWN_REASONS = 3
     "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show this many places; 0 shows all."
 )
 @click.option("--value", metavar="NAME", help="Count only this value (Active, samples, ...).")
+@click.option(
+    "-k",
+    "--kernel",
+    "--function",
+    "kernel",
+    metavar="NAME",
+    callback=_kernel_name,
+    help="Count only the samples in this kernel; shares are then parts of these.",
+)
 @profile_module_options
 @demangle_option
 @json_option
@@ -95,6 +131,7 @@ def command(
     by: str,
     top: int,
     value: str | None,
+    kernel: str | None,
     name: str | None,
     folders: tuple[Path, ...],
     roots: tuple[Path, ...],
@@ -125,9 +162,9 @@ def command(
             if (meant := resolver_meant(resolver)) is not None:
                 resolver = meant  # noqa: PLW2901 - the modules stay open
                 places = AddressPlaces(profile, resolver, options)
-            found = hot(profile, places, resolver.summary, by, value)
+            found, profile, one = _summed(profile, places, resolver, by, value, kernel)
             notes = [] if by == "stall" else [*unresolved_notes(profile, places, resolver, found)]
-            if by != "stall" and _is_unclear(profile, places):
+            if by != "stall" and one is None and _is_unclear(profile, places):
                 notes += profile_notes(data, resolver, options, name)
             notes += several_objects_notes(resolver, resolver.differing)
             is_unresolved = bool(found.rows) and all(row.place.reason is not None for row in found.rows)
@@ -140,7 +177,7 @@ def command(
         for row in rows:
             write_json(row_json(row, found))
     else:
-        for line in text_lines(source, found, rows):
+        for line in text_lines(source, found, rows, one):
             write_line(line)
     if server is None and is_matched and (nothing or (is_unresolved and not modules)):
         say_nothing_resolved(modules, resolver, unknown)
@@ -149,6 +186,34 @@ def command(
         say_unused_rules(source, unused_rules(rules, files_of))
     has_kernels = by == "kernel" and not modules and server is None and any(row.place.kernel for row in found.rows)
     return NO if nothing and not has_kernels else 0
+
+
+def _summed(
+    profile: SampledProfile, places: AddressPlaces, resolver: Resolver, by: str, value: str | None, kernel: str | None
+) -> tuple[HotProfile, SampledProfile, _OneKernel | None]:
+    """The sum of a profile, or of what it has in one kernel, and the samples that are counted in it."""
+    found = hot(profile, places, resolver.summary, by, value)
+    if kernel is None:
+        return found, profile, None
+    name, counted_alone = _samples_in(kernel, profile, sample_kernels(profile, places, resolver.summary))
+    in_it = hot(counted_alone, places, resolver.summary, by, value)
+    return in_it, counted_alone, _OneKernel(name, found.total - in_it.total)
+
+
+def _samples_in(name: str, profile: SampledProfile, kernels: Sequence[str | None]) -> tuple[str, SampledProfile]:
+    """The kernel of that name, which may be demangled, and the profile with its samples alone; ``kernels`` has the one
+    of each sample. Raises KernelNotFound where there is none, or several."""
+    counts = Counter(each for each in kernels if each)
+    plain = {} if name in counts else Demangler().names(sorted(counts))
+    meant = [each for each in counts if name in (each, plain.get(each), plain.get(each, "").partition("(")[0])]
+    if len(meant) == 1:
+        return meant[0], replace(
+            profile, samples=[sample for sample, each in zip(profile.samples, kernels, strict=True) if each in meant]
+        )
+    near = meant or alike(name, [*counts])
+    there = ", ".join(each for each, _ in counts.most_common(_NAMED_KERNELS))
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it has samples in {there}" if there else ""
+    raise KernelNotFound(f"the profile has no samples in a kernel {name!r}", hint=hint)
 
 
 def _source_files(found: HotProfile) -> set[str]:
@@ -217,14 +282,18 @@ def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
     }
 
 
-def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterator[str]:
-    """What the profile holds, then a line for each place: share, value, place, and what it waited for."""
+def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow], one: _OneKernel | None = None) -> Iterator[str]:
+    """What the profile holds, or ``one`` kernel of it, then a line for each place: share, value, place, and what it
+    waited for."""
     places = sum(row.place.reason is None for row in found.rows)
-    noun = "stall reason" if found.by == "stall" else found.by
-    of = f" in {places:,} {noun}{'' if places == 1 else 's'}" if places or not found.rows else ", none resolved"
-    yield printable(
-        f"{'standard input' if source == '-' else source}: {value_text(found.total)} {found.columns.unit}{of}"
-    )
+    of = f" in {counted(places, 'stall reason' if found.by == 'stall' else found.by)}"
+    if places < len(found.rows):
+        of = f"{of} and {counted(len(found.rows) - places, 'unresolved place')}" if places else ", none resolved"
+    name = "standard input" if source == "-" else source
+    held = f"{value_text(found.total)} {found.columns.unit}{of}"
+    if one is not None:
+        name, held = f"{name}, kernel {one.name}", f"{held}; {value_text(one.elsewhere)} elsewhere in the profile"
+    yield printable(f"{name}: {held}")
     if not rows:
         return
     yield ""
@@ -241,7 +310,7 @@ def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterat
     if left:
         rest = sum(row.weight for row in left)
         share = 100 * rest / found.total if found.total else 0.0
-        yield f"{share:>6.2f}%  {value_text(rest):>{width}}  in {len(left):,} more (--top 0 shows all)"
+        yield f"{share:>6.2f}%  {value_text(rest):>{width}}  in {len(left):,} more {plural(len(left), 'place')} (--top 0 shows all)"
 
 
 def _other_sums(found: HotProfile) -> Iterator[str]:

@@ -47,7 +47,10 @@ _BY: Final = {
 """What symd hot groups by, and what it is called."""
 _BY_OPTIONS: Final = {
     by: " ".join(
-        f"{dashes}{each}" for each in words.split() for dashes in ("-", "--") if (len(each) > 2 or dashes == "--")
+        f"{dashes}{each}"
+        for each in words.split()
+        for dashes in ("-", "--")
+        if (len(each) > 2 or dashes == "--") and f"{dashes}{each}" not in ("--kernel", "--function")
     )
     for by, words in _BY.items()
 }
@@ -67,7 +70,6 @@ _ASKS_A_DAEMON = "status health stop modules rm fetch contexts watch record symb
 _OPTIONS: Final = (
     _OptionOfOthers("hot", "--sort --sort-by --group-by --group --groupby --order-by", "--by"),
     *(_OptionOfOthers("hot", options, f"--by={by}") for by, options in _BY_OPTIONS.items()),
-    _OptionOfOthers("hot", "-k", "--by=kernel"),
     _OptionOfOthers("hot", "--csv", "--json"),
     _OptionOfOthers("hot", "--nodecount -nodecount --head --count --lines-limit", "-n"),
     _OptionOfOthers("hot profile", "--sample_index --sample-index", "--value"),
@@ -201,7 +203,7 @@ def _run(option: str, typed: Sequence[str]) -> Advice:
 
 def _of_samples(option: str, typed: Sequence[str]) -> Advice:
     """What adds source lines to samples, where a call that asks about places names a profile or a table of samples."""
-    found, out = profile_among(typed), behind(typed, "-o", "--output")
+    found, out = profile_among(typed), behind(parted(typed), "-o", "--output")
     if found.profile:
         out = "OUT" if not out or out in found.files else out
         words = call_about_profile("profile", found.modules, found.profile, out)
@@ -252,7 +254,7 @@ _CALLS: Final[tuple[tuple[str, str, Callable[[str, Sequence[str]], Advice]], ...
     ("hot", "-http --http --port", lambda _, typed: Advice("write", profile_among(typed).view())),
     ("hot", "-S -source --source --annotate --with-source --show-source", lambda _, typed: Advice("for samples beside the source, write", profile_among(typed).listing())),
     ("hot view", "-html --html", _page),
-    ("hot", "-l -list --list -k --kernel -kernel --function --func --symbol --symbols -focus --focus --kernel-name", _one_function),
+    ("hot", "-l -list --list -kernel --func --symbol --symbols -focus --focus --kernel-name", _one_function),
     ("listing lines view info names hot profile", "-diff --diff -compare --compare -diff_base --diff_base --diff-base", _of_two),
     ("info", "--kernel --function --symbol", _one_kernel),
     ("slim", "-f", _of_eu_strip),

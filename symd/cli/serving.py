@@ -115,8 +115,10 @@ def serve_until_stopped(
     for sentence in warnings:
         log.warning("%s", sentence)
     if os.isatty(_STANDARD_ERROR):
-        stop = "symd stop" if config.address == Config().address else f"symd stop --server {config.address}"
-        complain(f"it runs in the foreground until Ctrl-C here, or {stop} in another terminal")
+        is_default = config.address == Config().address
+        stop = "symd stop" if is_default else f"symd stop --server {config.address}"
+        ask = f"symd symbolize --server {'default' if is_default else config.address} FILE ADDRESS"
+        complain(f"it runs in the foreground until Ctrl-C here, or {stop} in another terminal; {ask} asks it")
     return serve(config, ready=_say_ready)
 
 

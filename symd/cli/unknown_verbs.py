@@ -16,6 +16,7 @@ from symd.cli.call_files import (
     file_kind,
     files_among,
     is_spirv,
+    page_about,
     profile_among,
     standard_input_log,
 )
@@ -69,7 +70,8 @@ MEANT: Final = {
 """Verb to words of other tools that may mean it."""
 
 START: Final = (
-    "symd serve & starts a daemon in the background, symd daemon status shows how it is doing, symd daemon stop ends it"
+    "symd serve & starts a daemon in the background, symd symbolize --server default FILE ADDRESS asks it,"
+    " symd daemon status shows how it is doing, symd daemon stop ends it"
 )
 _DIFF: Final = (
     "symd info A B shows what is in two files, symd verify FILE compares two readings of one,"
@@ -98,7 +100,7 @@ _EXPLAINED: Final = {
 """What to do, and the words for it that mean no verb."""
 
 
-_ASK_FOR_A_SUM: Final = ("--by", "-lines", "--lines", "--sort", "--group", "--order", "--stall", "--kernel")
+_ASK_FOR_A_SUM: Final = ("--by", "-lines", "--lines", "--sort", "--group", "--order", "--stall", "--kernels")
 """What words begin with that ask for a sum in reports of other tools."""
 
 
@@ -134,10 +136,11 @@ def _by_meaning(said: str, words: Sequence[str], above: str) -> tuple[str, list[
         meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
     if any(word.startswith(_ASK_FOR_A_SUM) for word in rest):
         meant = ["hot" if verb.startswith("hot --by") else verb for verb in meant]
-    calls = [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
+    page = [] if meant[0].startswith("profile") else page_about(rest)
+    calls = [page] if page else [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):  # no profile: the call is mended
         return f"{said}; {IN_A_BROWSER}:" if meant[0].endswith("speedscope") else said, calls
-    return f"{said}; did you mean {' or '.join(meant)}?", calls
+    return f"{said}; did you mean {'view' if page else ' or '.join(meant)}?", calls
 
 
 def _calls_of(words: list[str]) -> list[list[str]]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from symd.cli.call_files import behind, files_among, profile_kind
+from symd.cli.call_files import files_among, is_standard_input_sent, samples_on_code, standard_input_log
 from symd.cli.debugger_commands import gdbs_info, lldb_call
 from symd.model.addresses import is_number, is_place
 
@@ -178,10 +178,8 @@ def understood(words: Sequence[str]) -> list[str]:
     tool = named[1] if named and typed not in known else typed
     if by_option := call_by_option(tool, rest):
         return by_option
-    shown = behind(rest, "-i") if typed == "annotate" else ""
-    if shown and profile_kind(shown) is not None:  # perf annotate
-        at = rest.index("-i")
-        return ["listing", *rest[:at], *rest[at + 2 :], "--profile", shown]
+    if typed == "annotate" and (listing := samples_on_code(rest)):  # perf annotate
+        return listing
     if typed == "report" and any(word.startswith(("-o", "--output")) or ".htm" in word for word in rest):
         tool = "view"
     if typed == "top":
@@ -245,6 +243,8 @@ _AT_ONCE: Final = {
 
 
 def is_at_once(call: Sequence[str]) -> bool:
-    """Whether a call answers about a file that is there, and ends: it waits for no queries."""
+    """Whether a call answers about a file that is there, and ends: it waits for no queries but for those that options
+    of addr2line leave to standard input, which is no log."""
     is_asked = call[0] != "symbolize" or any(map(is_place, call[1:]))
+    is_asked = is_asked or (names_file_first(call) and is_standard_input_sent() and not standard_input_log())
     return call[0] in _AT_ONCE and is_asked and bool(files_among(call[1:]))

@@ -108,6 +108,14 @@ def hot(
     return HotProfile(by, tuple(rows), sum(row.weight for row in rows), columns)
 
 
+def sample_kernels(
+    profile: SampledProfile, addresses: AddressPlaces | None, summary: Callable[[str], ModuleSummary]
+) -> list[str | None]:
+    """The kernel that each sample of a profile lies in, as a sum by kernels names it."""
+    naming = _PlaceNames(profile, addresses, summary, "kernel")
+    return [naming.of(sample.stack[0] if sample.stack else None)[0].kernel for sample in profile.samples]
+
+
 def _stalls(profile: SampledProfile, columns: SampleColumns, value: str | None) -> HotProfile:
     """A profile summed by its stall reasons: each column that has samples is a row."""
     if not columns.is_summable or len(columns.columns) < 2:

@@ -29,8 +29,8 @@ ANSWERED = {
     "sections": (("image", "dump", "sections", SHADE), ("info", SHADE)),
     "a module that is listed": (("image", "list", SHADE), ("info", SHADE)),
     "a target": (("target", "create", SHADE), ("info", SHADE)),
-    "mixed source": (("disassemble", "-m", "-n", "shade", SHADE), ("listing", SHADE, "--function", "shade")),
-    "bytes": (("di", "-b", "--name", "shade", SHADE), ("listing", SHADE, "--function", "shade")),
+    "mixed source": (("disassemble", "-m", "-n", "shade", SHADE), ("listing", "--by-address", SHADE, "shade")),
+    "bytes": (("di", "-b", "--name", "shade", SHADE), ("listing", "--by-address", SHADE, "shade")),
     "a number of instructions": (
         ("disassemble", "-s", "0x1978", "-c", "3", SHADE),
         ("listing", SHADE, "--around", "0x1978", "--before", "0", "--after", "2"),
@@ -44,7 +44,7 @@ ANSWERED = {
         ("listing", SHADE, "--start-address", "0x1978", "--stop-address", "0x1998"),
     ),
     "the code around an address": (("dis", "-a", "0x1978", SHADE), ("listing", SHADE, "--around", "0x1978")),
-    "a module that is disassembled": (("disassemble", "-m", SHADE), ("listing", SHADE)),
+    "a module that is disassembled": (("disassemble", "-m", SHADE), ("listing", "--by-address", SHADE)),
     "a breakpoint at a line": (("breakpoint", "set", "-f", "shade.cl", "-l", "13", SHADE), ("locate", SHADE, "shade.cl:13")),
     "a breakpoint at a column": (
         ("br", "s", "-f", "shade.cl", "-l", "13", "-u", "30", SHADE),
@@ -76,7 +76,7 @@ WRITTEN = {
     "no module to disassemble": (
         ("disassemble", "-m", "-n", "shade"),
         "'disassemble'",
-        "symd listing FILE --function shade",
+        "symd listing FILE --by-address --function shade",
     ),
     "a module that is missing": (
         ("target", "modules", "lookup", "-n", "shade", "none.co"),

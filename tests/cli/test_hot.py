@@ -169,7 +169,7 @@ def test_a_place_is_shown_with_its_share_its_callers_and_its_stall_reasons(run: 
     """458 of the 592 events of stalls.csv are at smooth+0x290, of which 310 wait for the scoreboard and 140 are active."""
     outcome = run("hot", "-m", ZEBIN, "-n", "1", SAMPLES / "stalls.csv")
     head, _, titles, first, rest = outcome.out.splitlines()
-    assert head.endswith("stalls.csv: 592 Events in 4 lines")
+    assert head.endswith("stalls.csv: 592 Events in 4 lines and 2 unresolved places")
     assert titles.split(maxsplit=3) == ["share", "Events", "line", "(or --by instruction|function|kernel|file|stall)"]
     assert first.split() == [
         "77.36%",
@@ -185,7 +185,7 @@ def test_a_place_is_shown_with_its_share_its_callers_and_its_stall_reasons(run: 
         "PipeStall",
         "1%",
     ]
-    assert rest.split() == ["22.64%", "134", "in", "5", "more", "(--top", "0", "shows", "all)"]
+    assert rest.split() == ["22.64%", "134", "in", "5", "more", "places", "(--top", "0", "shows", "all)"]
 
 
 def test_an_instruction_is_written_as_every_verb_takes_it(run: Run) -> None:
@@ -230,6 +230,48 @@ def test_kernels_that_a_profile_names_are_summed_without_their_modules(run: Run,
     nameless = tmp_path / "nameless.pb"
     nameless.write_bytes(unnamed.SerializeToString())
     assert run("hot", "--by", "kernel", nameless).code == 1
+
+
+@pytest.mark.parametrize("by", ["line", "instruction", "function", "kernel", "file", "stall"])
+@pytest.mark.parametrize("kernel", ["smooth", "denoise"])
+def test_one_kernel_has_the_samples_that_the_file_says_of_it(run: Run, kernel: str, by: str) -> None:
+    total = of_it = 0
+    for row in csv.reader((SAMPLES / "stalls.csv").read_text().splitlines(), skipinitialspace=True):
+        if len(row) == 11 and re.fullmatch("[0-9a-f]+", row[1]):
+            total += (value := sum(map(int, row[2:])))
+            of_it += value * (re.sub(r"\[SIMD.*", "", row[0]) == kernel)
+    call = ("hot", "-m", ZEBIN, "--kernel", kernel, "--by", by, SAMPLES / "stalls.csv")
+    rows = run(*call, "--json", "-n", "0").json
+    assert sum(row["value"] for row in rows) == of_it
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    head = run(*call).out.splitlines()[0]
+    assert f"stalls.csv, kernel {kernel}: {of_it} Events in " in head
+    assert head.endswith(f"; {total - of_it} elsewhere in the profile")
+
+
+def test_a_kernel_that_has_no_samples_is_answered_with_those_that_have(run: Run) -> None:
+    call = ("hot", "-m", ZEBIN, SAMPLES / "stalls.csv", "-k")
+    said = run(*call, "smoth")
+    assert (said.code, "(did you mean smooth? Write symd hot -m" in said.err) == (1, True)
+    assert "no samples in a kernel 'zzzz' (it has samples in smooth, denoise, main::" in run(*call, "zzzz").err
+
+
+def test_a_kernel_is_named_as_the_source_has_it(run: Run) -> None:
+    call = ("hot", "-m", f"{CUBIN_CRC}={CUBIN}", "--json", SAMPLES / "records.jsonl", "--kernel")
+    mangled = run(*call, "_Z7raycastPfi6float3")
+    assert (mangled.code, mangled.json != []) == (0, True)
+    assert run(*call, "raycast") == run(*call, "raycast(float*, int, float3)") == mangled
+
+
+def test_the_places_that_are_shown_and_left_are_those_of_the_heading(run: Run, tmp_path: Path) -> None:
+    for text, shown in (("smooth+0x290 9\nsmooth+0x0 8\nx+0x1 7\n", 1), ("smooth+0x290 9\nx+0x1 7\n", 1)):
+        (tmp_path / "s.folded").write_text(text)
+        lines = run("hot", "-n", shown, "-m", ZEBIN, tmp_path / "s.folded").out.splitlines()
+        there = re.search(r" in (\d+) lines? and (\d+) unresolved places?$", lines[0])
+        left = re.search(r" in (\d+) more places? \(--top 0", lines[-1])
+        assert there
+        assert left
+        assert int(there[1]) + int(there[2]) == shown + int(left[1]) == text.count("\n")
 
 
 def test_a_folder_has_all_modules_of_a_profile(run: Run, tmp_path: Path) -> None:

@@ -24,9 +24,7 @@ LINES_ONLY = RAYCAST.with_name("raycast.sm_90.lines.cubin")
 SPIRV = ROOT / "samples" / "kernels" / "bin" / "vadd" / "opt.spv"
 DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
 FORMATS = "'firefox', 'folded', 'perfetto', 'pprof', 'speedscope'"
-IN_THE_BACKGROUND = (
-    "symd serve & starts a daemon in the background, symd daemon status shows how it is doing, symd daemon stop ends it"
-)
+IN_THE_BACKGROUND = "symd serve & starts a daemon in the background, symd symbolize --server default FILE ADDRESS asks it, symd daemon status shows how it is doing, symd daemon stop ends it"
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +76,18 @@ OPTIONS = {
     "a profile to symbolize with its module": (
         ("symbolize", SHADE, PPROF, "-o", "out.pb.gz"),
         f"; it is a profile: symd profile -m {SHADE} {PPROF} out.pb.gz writes it with source lines, symd hot -m {SHADE} {PPROF} prints its hottest lines (see",
+    ),
+    "a profile to symbolize with the name of its module": (
+        ("symbolize", PPROF, "--module", f"shade.co={SHADE}", "-o", "out.pb.gz"),
+        f"; it is a profile: symd profile -m shade.co={SHADE} {PPROF} out.pb.gz writes it",
+    ),
+    "the same with joined options": (
+        ("symbolize", PPROF, f"-m=shade.co={SHADE}", "--output=out.pb.gz"),
+        f"; it is a profile: symd profile -m shade.co={SHADE} {PPROF} out.pb.gz writes it",
+    ),
+    "a conversion without modules": (
+        ("convert", PPROF, "--format", "folded", "-o", "X"),
+        f"did you mean profile? Write symd profile {PPROF} --to folded -o X (see",
     ),
     "a daemon's socket to begin with": (
         ("serve", "--socket", "/tmp/s"),
@@ -158,18 +168,6 @@ OPTIONS = {
         ("serve", SHADE),
         f"; a daemon takes no file; for a page in the browser write symd view {SHADE} (see",
     ),
-    "samples to annotate a module with": (
-        ("annotate", SHADE, PPROF),
-        f"; for samples write symd listing --profile {PPROF} {SHADE} (see",
-    ),
-    "samples on a kernel": (
-        ("annotate", SHADE, "--kernel", "shade", "--profile", PPROF),
-        f"; for samples write symd listing {SHADE} shade --profile {PPROF} (see",
-    ),
-    "samples on a kernel by its name alone": (
-        ("annotate", SHADE, "shade", "--profile", PPROF),
-        f"; for samples write symd listing {SHADE} shade --profile {PPROF} (see",
-    ),
     "stall reasons": (
         ("hot", "--by", "reason", STALLS),
         f"; --by stall sums by stall reason: write symd hot --by stall {STALLS} (see",
@@ -246,9 +244,13 @@ OPTIONS = {
     "pprof's files": (("hot", "--files", "-m", SHADE, PPROF), f"; write symd hot --by=file -m {SHADE} {PPROF} (see"),
     "perf's symbols": (("hot", "--sort=symbol", STALLS), f"; write symd hot -m FILE --by function {STALLS} (see"),
     "perf's places": (("hot", "--by", "srcline", STALLS), f"; write symd hot -m FILE --by line {STALLS} (see"),
-    "one kernel of a profile": (
-        ("hot", "--kernel", "smooth", STALLS, "-m", ZEBIN),
-        f"; write symd listing --function smooth --profile {STALLS} {ZEBIN} (see",
+    "kernels by the option of one": (
+        ("hot", "--kernel", STALLS, "-m", ZEBIN),
+        f"--kernel takes the name of a kernel; write symd hot --by=kernel {STALLS} -m {ZEBIN} (see",
+    ),
+    "functions by the option of a kernel": (
+        ("top", "--function", "-m", ZEBIN, STALLS),
+        f"--function takes the name of a kernel; write symd top --by=function -m {ZEBIN} {STALLS} (see",
     ),
     "a share that perf leaves out": (
         ("hot", "--percent-limit", "1", STALLS, "-m", ZEBIN),
@@ -261,7 +263,7 @@ OPTIONS = {
     ),
     "the format that is written": (
         ("profile", PPROF, "--format=speedscope", "x"),
-        f"--format is the format of IN, and --to that of OUT; write symd profile -m FOLDER {PPROF} --to=speedscope x (see",
+        f"--format is the format of IN, and --to that of OUT; write symd profile {PPROF} --to=speedscope x (see",
     ),
     "a format that is read and written": (
         ("profile", "-m", SHADE, PPROF, "--format", "perfetto"),
@@ -331,11 +333,11 @@ OPTIONS = {
     ),
     "an export": (
         ("export", "--format", "speedscope", "-o", "x", PPROF),
-        f"Write symd profile -m FOLDER --to speedscope -o x {PPROF} (see",
+        f"Write symd profile --to speedscope -o x {PPROF} (see",
     ),
     "a flame graph in a page": (
         ("flamegraph", PPROF, "-o", "x.html"),
-        f"; www.speedscope.app draws a flame graph in the browser from the file that this writes: symd profile -m FOLDER --to speedscope {PPROF} -o x.speedscope.json (see",
+        f"; www.speedscope.app draws a flame graph in the browser from the file that this writes: symd profile --to speedscope {PPROF} -o x.speedscope.json (see",
     ),
     "a profile that is named as a page": (
         ("profile", "-m", f"7={ZEBIN}", "--to", "speedscope", STALLS, "x.html"),
@@ -363,7 +365,7 @@ OPTIONS = {
     ),
     "folded stacks": (
         ("folded", "--lines", PPROF),
-        f"did you mean profile --to folded? Write symd profile -m FOLDER --to folded {PPROF} (see",
+        f"did you mean profile --to folded? Write symd profile --to folded {PPROF} (see",
     ),
     "perf's source": (
         ("hot", "-S", "-m", SHADE, PPROF),
@@ -401,6 +403,22 @@ OPTIONS = {
     "a report as a page": (
         ("report", "--html", "-m", SHADE, PPROF, "-o", "R.html"),
         f"write symd view {SHADE} --profile {PPROF} -o R.html (see",
+    ),
+    "a page of a listing": (
+        ("listing", ZEBIN, STALLS, "-o", "X.html"),
+        f"No such option '-o'; write symd view {ZEBIN} --profile {STALLS} -o X.html (see",
+    ),
+    "a page of an annotated kernel": (
+        ("annotate", "-k", "smooth", ZEBIN, STALLS, "--html"),
+        f"; write symd view {ZEBIN} --profile {STALLS} --kernel smooth -o PAGE.html (see",
+    ),
+    "a page of hot lines": (
+        ("hot", ZEBIN, STALLS, "--map=/a=b", "-o", "X.html"),
+        f"; write symd view {ZEBIN} --profile {STALLS} --map /a=b -o X.html (see",
+    ),
+    "a page of stalls": (
+        ("stalls", ZEBIN, STALLS, "-o", "X.html"),
+        f"did you mean view? Write symd view {ZEBIN} --profile {STALLS} -o X.html (see",
     ),
     "a page by an option": (("view", SHADE, "--html", "R.html"), f"write symd view {SHADE} -o R.html (see"),
     "a page of hot functions": (
@@ -775,6 +793,29 @@ AT_ONCE = {
     "gdb's memory": (("x/10i", SHADE, "0x1978"), ("listing", SHADE, "0x1978")),
     "gdb's list": (("list", SHADE, "shade"), ("listing", SHADE, "shade")),
     "stalls": (("reasons", ZEBIN, STALLS), ("hot", "--by", "stall", ZEBIN, STALLS)),
+    "stalls of a kernel": (
+        ("stalls", "-k", "smooth", ZEBIN, STALLS),
+        ("hot", "--by", "stall", "--kernel", "smooth", ZEBIN, STALLS),
+    ),
+    "functions of a kernel": (
+        ("top", "--function", "smooth", ZEBIN, STALLS),
+        ("hot", "--by", "function", "--kernel", "smooth", ZEBIN, STALLS),
+    ),
+    "samples to annotate a module with": (("annotate", ZEBIN, STALLS), ("listing", ZEBIN, "--profile", STALLS)),
+    "samples on a kernel": (
+        ("annotate", "-k", "smooth", ZEBIN, STALLS),
+        ("listing", ZEBIN, "smooth", "--profile", STALLS),
+    ),
+    "samples on a kernel by long options": (
+        ("annotate", ZEBIN, "--kernel=smooth", f"--profile={STALLS}", "-C"),
+        ("listing", ZEBIN, "smooth", "--profile", STALLS, "-C"),
+    ),
+    "samples on a kernel by its name alone": (
+        ("annotate", "-m", ZEBIN, "smooth", "--profile", STALLS),
+        ("listing", ZEBIN, "smooth", "--profile", STALLS),
+    ),
+    "cuda-gdb's threads": (("info", "cuda", "threads", DUMP), ("core", DUMP)),
+    "cuda-gdb's kernels": (("info", "cuda", "kernels", DUMP), ("core", DUMP)),
     "perf's report": (("perf", "report", ZEBIN, STALLS), ("hot", "--by", "function", ZEBIN, STALLS)),
     "perf's stacks": (("perf", "script", ZEBIN, STALLS), ("profile", ZEBIN, STALLS, "--to", "folded", "-")),
     "pprof's report": (("pprof", "-top", ZEBIN, STALLS), ("top", ZEBIN, STALLS)),
@@ -1053,8 +1094,6 @@ def test_a_log_on_standard_input_without_a_module_is_annotated(symd: Run, tmp_pa
         ("warp 3 stopped\nfault at PC 0x1978\n", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
         ("fault at shade+0x80\n", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
         ("PC=0x1978", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
-        ("0x1978\nshade(float const*, unsigned int)+0x80\n", " come after the verb: symd symbolize -e v4.co (see"),
-        ("unsigned int shade<float const *>+128", " come after the verb: symd symbolize -e v4.co (see"),
     ],
 )
 def test_a_log_for_the_options_of_addr2line_is_annotated(tmp_path: Path, text: str, says: str) -> None:
@@ -1065,6 +1104,24 @@ def test_a_log_for_the_options_of_addr2line_is_annotated(tmp_path: Path, text: s
             [*SYMD, "-e", "v4.co"], stdin=stdin, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
         )
     assert (done.returncode, "symd itself has no option -e; " in done.stderr, says in done.stderr) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    "options", [("-e", "{}"), ("-e", "{}", "-f", "-i"), ("-fie", "{}"), ("--obj={}", "--inlining")]
+)
+@pytest.mark.parametrize("is_piped", [True, False])
+def test_places_on_standard_input_are_answered_for_the_options_of_addr2line(
+    symd: Run, tmp_path: Path, options: tuple[str, ...], is_piped: bool
+) -> None:
+    text = "0x1940\n0x1978\nshade(float const*, unsigned int)+0x80\n"
+    (tmp_path / "asked.txt").write_text(text)
+    words = [each.format(SHADE) for each in options]
+    with (tmp_path / "asked.txt").open("rb") as file:
+        how = {"input": text} if is_piped else {"stdin": file}
+        done = subprocess.run([*SYMD, *words], capture_output=True, text=True, timeout=60, check=False, **how)
+    meant = symd("symbolize", SHADE, stdin=text.encode())
+    assert (done.returncode, done.stdout, done.stderr) == (meant.code, meant.out, meant.err)
+    assert "blend at /src/shade.cl:13" in done.stdout
 
 
 def test_a_log_is_named_before_what_else_is_said_of_queries(symd: Run) -> None:
