@@ -102,7 +102,7 @@ def _kernel_name(context: click.Context, parameter: click.Parameter, name: str |
         "symd hot --module kernels.zebin stalls.csv\n"
         "symd hot -m kernels.zebin --by instruction stalls.csv\n"
         "symd hot -m kernels.zebin --by kernel --json stalls.csv\n"
-        "symd hot -m kernels.zebin --kernel vadd stalls.csv\n"
+        "symd hot -m kernels.zebin --kernel smooth stalls.csv\n"
         "symd hot --by stall stalls.csv"
     ),
 )

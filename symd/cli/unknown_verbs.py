@@ -270,6 +270,8 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
     log = "" if any(map(is_place, words)) or not names_file_first(words) else standard_input_log()
     if log:
         return f"{said} standard input is a log:", [["annotate", "-m", next(iter(files_among(words)), "FILE"), log]]
+    if names_file_first(words) and files_among(words) and not any(map(is_place, words)):
+        return "no address is given, and none comes on standard input:", [["symbolize", *words, "ADDRESS"]]
     return f"{said} a verb's options come after the verb:", calls_by_options(words) or _by_files(words)
 
 

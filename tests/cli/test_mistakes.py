@@ -323,7 +323,11 @@ OPTIONS = {
     "a text alone": ((SOURCE,), f"a verb comes before the file, as in symd annotate -m FILE {SOURCE} (see"),
     "llvm-symbolizer without its name": (
         (f"--obj={SHADE}", "--output-style=JSON"),
-        f"after the verb: symd symbolize --obj={SHADE} --output-style=JSON (see",
+        f"symd: no address is given, and none comes on standard input: symd symbolize --obj={SHADE} --output-style=JSON ADDRESS (see",
+    ),
+    "addr2line's options without an address": (
+        ("-e", SHADE, "-f", "-i"),
+        f"no address is given, and none comes on standard input: symd symbolize -e {SHADE} -f -i ADDRESS (see",
     ),
     "an option that no tool has": (("--zz", PPROF), f"after the verb: symd hot -m FOLDER {PPROF} (see"),
     "an option alone": (("--zz",), "a verb's options come after the verb (see"),

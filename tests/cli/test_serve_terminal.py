@@ -41,7 +41,8 @@ def test_changes_are_logged_in_a_file_where_somebody_types(verbose: list[str], t
         os.close(ours)
     file = tmp_path / "state" / "symd" / "audit.log"
     assert file.exists() == (f"symd: changes are logged in {file}" in shown) == (not verbose)
-    assert f"foreground until Ctrl-C here, or symd stop --server {address} in another terminal" in shown
+    assert f"foreground until Ctrl-C here, or symd stop --server {address} in another terminal; " in shown
+    assert f"; symd symbolize --server {address} FILE ADDRESS asks it" in " ".join(shown.split())
     assert ("symd.audit time=" in shown) == bool(verbose)
     if not verbose:
         (line,) = file.read_text().splitlines()
