@@ -148,7 +148,7 @@ MEMORY_SCOPE: dict[int, int] = {
 POINTER: dict[int, int] = {**dict.fromkeys(ATOMICS, 2), Op.AtomicStore: 0, Op.AtomicFlagClear: 0}
 """Which operand of an atomic instruction is its pointer."""
 
-LEAST_OPERANDS: dict[int, int] = {
+MIN_OPERANDS: dict[int, int] = {
     Op.Extension: 1,
     Op.ExtInstImport: 2,
     Op.MemoryModel: 2,
