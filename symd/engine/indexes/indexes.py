@@ -374,7 +374,7 @@ class IndexManager:
         if stored is None:
             return None
         try:
-            return Index.checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored, digest)
+            return Index.open_checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored, digest)
         except DataLoss:
             return None
 
@@ -394,7 +394,7 @@ class IndexManager:
             file = ahead.index()
         else:
             self.ask(digest, MakeIndex(str(file.path)), fresh)
-        opened = Index.checked if fresh is None and ahead is None else Index.described
+        opened = Index.open_checked if fresh is None and ahead is None else Index.open_checked_with_summary
         try:
             found = opened(_stored(file), digest)
         except DataLoss:
@@ -442,7 +442,7 @@ class IndexManager:
             if file is None:
                 return None
             known = outlined
-            outlined = known._replace(some=Index.checked(file), queries=queries)
+            outlined = known._replace(some=Index.open_checked(file), queries=queries)
             self._outlined.replace(digest, known, outlined)
         return outlined.some
 
