@@ -363,7 +363,7 @@ class Pending(Exception):
 
 class Host(Symbolizer, Protocol):
     """A symbolizer that a service may be on: it also takes modules, and gives code objects, piece by piece. Verbs that
-    may take long end where nobody waits any more (``symd.model.waiting``)."""
+    may take long end where nobody waits any more (``symd.model.cancellation``)."""
 
     @property
     def contexts(self) -> ServedContextVerbs:

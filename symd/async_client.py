@@ -50,9 +50,9 @@ from symd.model.arguments import (
     checked_section,
     checked_targets,
     checked_within,
-    digest_of,
     is_in_memory,
     is_one_query,
+    unchecked_digest,
 )
 from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
 from symd.model.columns import U64
@@ -382,7 +382,7 @@ class AsyncClient:
         name, column = checked_module_name(digest), checked_column(values)
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         origin = Origin("", None, kernel, section)
-        tables = self._tables.of(digest_of(digest))
+        tables = self._tables.of(unchecked_digest(digest))
         known = list(tables.known)
 
         def ask(message: SymbolizeRequest, part: U64) -> None:
@@ -417,19 +417,8 @@ class AsyncClient:
     ) -> DeviceAnswers:
         """Frames for each of ``values``, whatever it counts from: a whole profile over kernels of several modules and
         device memory of several contexts, in one message up to a million values."""
-        return await self._of_several(checked_question(values, origins, origin, times), as_written=as_written)
-
-    async def _of_several(self, question: ColumnQuestion, *, as_written: bool) -> DeviceAnswers:
-        size, found = MAX_ADDRESSES_PER_CALL, []
-        if len(question.values) > size:
-            info = await self.server_info()
-            size = min(MAX_ADDRESSES_PER_BATCH, info.max_batch)
-        for part in question.parts(size):
-            request = SymbolizeRequest(as_written=as_written)
-            write_column(request.packed_queries, part)
-            response = await self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
-            found.append(from_device_columns(response.packed_answers, part))
-        return concatenated_device(found)
+        question = checked_question(values, origins, origin, times)
+        return await _symbolize_question(self, self._calls, question, as_written=as_written)
 
     async def locate(
         self,
@@ -446,7 +435,7 @@ class AsyncClient:
         place, path = checked_place(where), checked_path(path)
         within = None if path is None else ObjectPath(path)
         asked = Breakpoint("", place, every_address, within, checked_rules(rules), checked_targets(targets))
-        name = digest_of(digest) if isinstance(place, ByDevice) else checked_digest_of(digest)
+        name = unchecked_digest(digest) if isinstance(place, ByDevice) else checked_digest_of(digest)
         request = to_resolve_request(name, asked, checked_context_id(context))
         found = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
         pages = [page async for page in found]
@@ -500,7 +489,9 @@ class AsyncClient:
         """The variables in scope at one place, read where the daemon is; at several, in order, where there are several
         queries."""
         asked = checked_places([query] if is_one_query(query) else query)  # type: ignore[arg-type,list-item]
-        name = digest_of(digest) if all(isinstance(each, ByDevice) for each in asked) else checked_digest_of(digest)
+        name = (
+            unchecked_digest(digest) if all(isinstance(each, ByDevice) for each in asked) else checked_digest_of(digest)
+        )
         requests = to_variables_requests(name, asked, checked_path(path), with_ranges=with_ranges)
         answers = [await self._calls.unary(self._calls.stubs.variables.GetVariables, request) for request in requests]
         found = [each for answer in answers for each in from_variables_response(answer, with_ranges=with_ranges)]
@@ -513,13 +504,13 @@ class AsyncClient:
     ) -> AsyncIterator[Listing]:
         """The instructions with the frames that each comes from, disassembled where the daemon is."""
         part = checked_part(part)
-        name = digest_of(digest) if is_in_memory(part.within) else checked_digest_of(digest)
+        name = unchecked_digest(digest) if is_in_memory(part.within) else checked_digest_of(digest)
         request = to_listing_request(name, part)
         return _read(self._calls.stream(self._calls.stubs.listings.GetListing, request), from_listing_chunks)
 
     async def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         """What every warp or wave of a GPU core dump was doing, read where the daemon is."""
-        request = to_core_request(digest_of(digest), checked_modules(modules))
+        request = to_core_request(unchecked_digest(digest), checked_modules(modules))
         parts = self._calls.stream(self._calls.stubs.cores.ReadCore, request)
         return from_core_parts([part async for part in parts])
 
@@ -572,6 +563,22 @@ class AsyncClient:
             [each async for page in kernels for each in page.kernels],
             [each async for page in containers for each in page.containers] if module.contents.container_count else (),
         )
+
+
+async def _symbolize_question(
+    client: AsyncClient, calls: AsyncCalls, question: ColumnQuestion, *, as_written: bool
+) -> DeviceAnswers:
+    """The answers to a question about device memory or several modules, in as few calls as take it."""
+    size, found = MAX_ADDRESSES_PER_CALL, []
+    if len(question.values) > size:
+        info = await client.server_info()
+        size = min(MAX_ADDRESSES_PER_BATCH, info.max_batch)
+    for part in question.parts(size):
+        request = SymbolizeRequest(as_written=as_written)
+        write_column(request.packed_queries, part)
+        response = await calls.unary(calls.stubs.symbols.Symbolize, request)
+        found.append(from_device_columns(response.packed_answers, part))
+    return concatenated_device(found)
 
 
 async def _read(messages: AsyncIterator[Any], decoded: Callable[[Sequence[Any]], Iterator[T]]) -> AsyncIterator[T]:
@@ -663,7 +670,7 @@ class AsyncContexts:
         ``OUTSIDE_TEXT``, ...) and is no error. Raises ``BadQuery`` for what is no address, no time or no context's
         name, and ``ContextNotFound``."""
         question = checked_addresses(name, values, times, form)
-        return await self._client._of_several(question, as_written=False)  # noqa: SLF001 - its own
+        return await _symbolize_question(self._client, self._calls, question, as_written=False)
 
 
 class AsyncAliases:

@@ -1,5 +1,6 @@
-"""Every number and path an operator may turn, with their defaults; those of a daemon alone are in
-``server.config``. The limits, which every command imports, are no dataclass: that takes four times as long to make."""
+"""The limits that an operator may set, those of a daemon too, and the paths and addresses that are meant where none is
+named; whatever else a daemon is told is in ``server.config``. The limits, which every command imports, are no
+dataclass: that takes four times as long to make."""
 
 from __future__ import annotations
 

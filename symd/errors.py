@@ -212,6 +212,28 @@ class NoDebugData(FailedPrecondition):
     exit_code = 1
 
 
+class DriverFailed(FailedPrecondition):
+    reason = "DRIVER_FAILED"
+
+
+class DriverCrashed(DriverFailed):
+    reason = "DRIVER_CRASHED"
+
+
+class ToolFailed(FailedPrecondition):
+    """A tool outside of symd failed. ``metadata`` has ``tool``, its name, and ``exit_status`` where it ended by
+    itself; ``module`` where it was asked about one of a store."""
+
+    reason = "TOOL_FAILED"
+
+
+class ToolCrashed(ToolFailed):
+    """A tool outside of symd was ended by a signal. ``metadata`` has ``tool``, its name, and ``signal``, the
+    signal's."""
+
+    reason = "TOOL_CRASHED"
+
+
 class Unauthenticated(SymdError):
     status = "UNAUTHENTICATED"
     reason = "UNAUTHENTICATED"
@@ -261,28 +283,6 @@ class WorkerDied(Unavailable):
     reason = "WORKER_DIED"
 
 
-class DriverFailed(FailedPrecondition):
-    reason = "DRIVER_FAILED"
-
-
-class DriverCrashed(DriverFailed):
-    reason = "DRIVER_CRASHED"
-
-
-class ToolFailed(FailedPrecondition):
-    """A tool outside of symd failed. ``metadata`` has ``tool``, its name, and ``exit_status`` where it ended by
-    itself; ``module`` where it was asked about one of a store."""
-
-    reason = "TOOL_FAILED"
-
-
-class ToolCrashed(ToolFailed):
-    """A tool outside of symd was ended by a signal. ``metadata`` has ``tool``, its name, and ``signal``, the
-    signal's."""
-
-    reason = "TOOL_CRASHED"
-
-
 class DataLoss(SymdError):
     status = "DATA_LOSS"
     reason = "DATA_LOSS"
@@ -297,7 +297,7 @@ class PositionLost(SymdError):
     exit_code = 1
 
 
-OF_ONE_MODULE = (InvalidInput, LimitExceeded, Unsupported, DataLoss, WorkerDied, DeadlineExceeded)
+MODULE_ERRORS = (InvalidInput, LimitExceeded, Unsupported, DataLoss, WorkerDied, DeadlineExceeded)
 """What may be wrong with one module, whose reading may have died or taken too long: questions about others are
 answered."""
 
@@ -319,8 +319,8 @@ def by_reason(reason: str) -> type[SymdError] | None:
     return search(SymdError)
 
 
-def described(error: SymdError) -> dict[str, Any]:
-    """An error as what JSON can write; ``from_description`` makes an equal one of it, in another process or later."""
+def error_to_dict(error: SymdError) -> dict[str, Any]:
+    """An error as what JSON can write; ``error_from_dict`` makes an equal one of it, in another process or later."""
     fields: dict[str, Any] = {
         "reason": error.reason,
         "message": error.message,
@@ -333,8 +333,8 @@ def described(error: SymdError) -> dict[str, Any]:
     return fields
 
 
-def from_description(fields: Mapping[str, Any]) -> SymdError | None:
-    """The error that ``described`` took down; None for a reason that this version does not know.
+def error_from_dict(fields: Mapping[str, Any]) -> SymdError | None:
+    """The error that ``error_to_dict`` wrote; None for a reason that this version does not know.
 
     Raises KeyError or TypeError for a mapping that no error was made into.
     """

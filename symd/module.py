@@ -43,8 +43,8 @@ from symd.model.arguments import (
     checked_path,
     checked_query,
     checked_section,
-    digest_of,
     is_one_query,
+    unchecked_digest,
 )
 from symd.model.breakpoints import BreakpointLocation, Located
 from symd.model.contexts import Origin
@@ -505,7 +505,7 @@ def _digest(
     limits: Limits,
 ) -> str:
     if isinstance(source, ModuleSummary | ModuleRecord):
-        return symbolizer.record(digest_of(source)).sha256
+        return symbolizer.record(unchecked_digest(source)).sha256
     if isinstance(source, bytes | bytearray | memoryview):
         digest, name = symbolizer.add(bytes(source)).sha256, "the bytes"
         return digest if debug is None else joined_with(symbolizer, digest, name, os.fspath(debug), limits)

@@ -24,7 +24,9 @@ from symd.cli.drop_ins import (
     become,
     binutils_text,
     gpu_module,
+    options_of_symbolize,
     readable,
+    symbolize_instead,
     written_frames,
 )
 from symd.cli.options import example
@@ -79,6 +81,8 @@ def command(arguments: tuple[str, ...]) -> None:
     -a, -p, -s              show addresses; one line per frame; no folders
     """
     line = parse(arguments)
+    if line.foreign and (meant := _with_symds_options(arguments)):
+        raise meant
     module = None if line.foreign else _opened(line, arguments)
     if module is None:
         become(NAME, arguments)
@@ -89,6 +93,17 @@ def command(arguments: tuple[str, ...]) -> None:
         return
     answer_each = partial(answers, line, module.symbolize, demangler=demangler, doubts=doubts)
     RepeatedLines(answer_each).follow(sys.stdin.fileno())
+
+
+def _with_symds_options(arguments: Sequence[str]) -> click.UsageError | None:
+    """The error of a call with options of symd symbolize, which addr2line would not know; None where it has none."""
+    own, others = options_of_symbolize(arguments, [each.rstrip("=") for each in _LONG])
+    line = parse(others)
+    if not own or line.foreign:
+        return None
+    file = "FILE" if line.file == _DEFAULT_FILE and not os.path.lexists(line.file) else line.file
+    queries = [str(_query(line, text)) for text in line.addresses]
+    return symbolize_instead(NAME, own, [*(["-C"] if line.demangle else []), file, *queries])
 
 
 def _opened(line: Addr2lineOptions, arguments: Sequence[str]) -> GpuModule | None:

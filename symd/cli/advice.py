@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from symd.cli.call_files import (
+    PAGE,
     behind,
     call_text,
     file_kind,
@@ -422,7 +423,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         (verb == "token" and not {"create", "new", "add", "make", "issue"}.isdisjoint(typed_words(context)), "it takes only NAME:", ["token", text]),
         (verb == "core", "modules go after -m:", with_option("-m", text, typed)),
         (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", with_option("-m", first, typed)),  # noqa: PTH113 - as above
-        (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *with_option("-o", text, typed)[1:]]),
+        (shows and text.endswith(PAGE), "the page's file goes after -o:", ["view", *with_option("-o", text, typed)[1:]]),
         (shows and "--source" in typed_words(context), "a folder of sources goes after --source-root:", with_word(typed_words(context), "--source", "--source-root")),
         (verb in _ONE_FILE and file_kind(text) == "module", "one file is shown at a time; for both write", ["info", first, text]),
         (shows and os.path.exists(text), "a profile goes after --profile:", with_option("--profile", text, typed)),  # noqa: PTH110 - pathlib is slow to load

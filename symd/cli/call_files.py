@@ -17,7 +17,6 @@ import click
 
 from symd.errors import SymdError
 from symd.formats.containers import identify, spirv
-from symd.model.addresses import is_number
 
 if TYPE_CHECKING:
     from symd.profiles.samples import SampledProfile
@@ -28,6 +27,10 @@ _LOG_HEAD = 1 << 14
 """Bytes of a text from which it is known for a log."""
 PROSE = re.compile(r"[A-Za-z]{2,} +[A-Za-z]{2,}")
 """Two words side by side, as lines of logs have them and addresses do not."""
+_QUERY = re.compile(r"[^(<]*[(<].*\+ *(?:0[xX][0-9a-fA-F]+|[0-9]+)\s*")
+"""A function as it is written in the source, with its parameters, and an offset: a query that has several words."""
+_COUNTER = re.compile(r"\b(?:PC|pc)\W{0,3}0[xX][0-9a-fA-F]")
+"""A program counter, as logs name it."""
 _WRITES = frozenset(("-o", "--out", "--output"))
 """Options for what a call writes."""
 NAMED_IN_A_CALL = 4
@@ -37,6 +40,8 @@ _MODULES = ("file://", "modules/")
 """What begins the name of a module that is no path: a part of a file, or a daemon's module."""
 _TABLE = b"PAR1"
 """What Parquet files begin with."""
+PAGE = (".html", ".htm")
+"""What the names of pages end with."""
 
 
 def typed_words(context: click.Context) -> Sequence[str]:
@@ -144,11 +149,11 @@ def standard_input_file() -> str:
 
 
 def standard_input_log() -> str:
-    """The path of the file that standard input is, where that is a log: a text of which one of the first lines has
-    several words and is no query; "" elsewhere."""
+    """The path of the file that standard input is, where that is a log: a text of which one of the first lines names a
+    program counter, or has several words and is no query; "" elsewhere."""
     path = standard_input_file()
     lines = file_head(path)[:_LOG_HEAD].decode("utf-8", "replace").splitlines() if file_kind(path) == "text" else []
-    is_log = any(PROSE.search(line) and not is_number(line.rpartition("+")[2].strip()) for line in lines)
+    is_log = any(_COUNTER.search(line) or (PROSE.search(line) and not _QUERY.fullmatch(line)) for line in lines)
     return path if is_log else ""
 
 

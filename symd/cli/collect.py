@@ -37,7 +37,7 @@ from symd.errors import (
     SymdError,
     Unavailable,
     Unsupported,
-    described,
+    error_to_dict,
 )
 from symd.formats import containers
 from symd.model.captures import CapturedProcess, CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
@@ -126,7 +126,7 @@ class ModuleReport:
     def left_out(self, source: str, error: SymdError) -> None:
         """Say what was not taken, and why."""
         if self._as_json:
-            write_json({"source": source, "left_out": described(error)})
+            write_json({"source": source, "left_out": error_to_dict(error)})
         else:
             write_line(f"left out: {source}: {error}")
         sys.stdout.flush()

@@ -24,19 +24,8 @@ from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
-from symd.cli.verbs import (
-    BELOW,
-    OTHERS,
-    SECTIONS,
-    START,
-    VERBS,
-    call_at_once,
-    calls_by_options,
-    is_at_once,
-    no_option,
-    no_verb,
-    understood,
-)
+from symd.cli.unknown_verbs import START, call_at_once, calls_by_options, no_option, no_verb
+from symd.cli.verbs import BELOW, OTHERS, SECTIONS, VERBS, is_at_once, understood
 from symd.engine.files import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
 from symd.model.addresses import is_place
@@ -45,8 +34,7 @@ from symd.system.messages import complain, os_error_text
 _SHARED = {
     "status": ("status", "status"),
     "health": ("status", "health"),
-    "modules": ("contexts", "modules"),
-    "rm": ("contexts", "remove"),
+    "rm": ("modules", "remove"),
     "stop": ("status", "stop"),
     "daemon": ("command_line", "daemon"),
     "setup": ("command_line", "setup"),

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 import click
 import numpy as np
 
+from symd.cli.advice import Meant
 from symd.cli.options import complete_files
 from symd.cli.output import SHIM_MARK
 from symd.config import Limits
@@ -390,6 +391,34 @@ def _named(file: str | None, obj: str | None, queries: tuple[str, ...]) -> tuple
     if file is None:
         raise click.UsageError("Missing argument 'FILE'.")
     return file, queries
+
+
+def options_of_symbolize(arguments: Sequence[str], known: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of symd symbolize with their values among the arguments of another tool, which knows options of these
+    names, and the other arguments."""
+    root = click.get_current_context().find_root()
+    verb = root.command.get_command(root, "symbolize") if isinstance(root.command, click.Group) else None
+    parameters = [] if verb is None else verb.params
+    options = {each: one for one in parameters for each in one.opts if each.startswith("--")}
+    own: list[str] = []
+    others: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name, equals, _ = word.partition("=")
+        if name not in options or name.lstrip("-") in known:
+            others.append(word)
+            continue
+        own.append(word)
+        if rest and not equals and not getattr(options[name], "is_flag", False):
+            own.append(rest.pop(0))
+    return own, others
+
+
+def symbolize_instead(tool: str, own: Sequence[str], asked: Sequence[str]) -> click.UsageError:
+    """The error of a call of ``tool`` with options that only symd symbolize has, the first of which is named."""
+    said = f"{tool} has no option {own[0].partition('=')[0]}"
+    return Meant(said, click.get_current_context(), ["symbolize", *own, *asked])
 
 
 _SCRIPT_BYTES = 512

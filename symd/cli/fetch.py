@@ -14,7 +14,7 @@ from symd.cli.options import complete_files, example, limit_option
 from symd.cli.output import write_line
 from symd.client import Client
 from symd.config import Limits
-from symd.engine.debuginfod_client import ENVIRONMENT, Upstream
+from symd.engine.debuginfod_client import ENVIRONMENT, DebuginfodServers
 from symd.engine.engine import Engine
 from symd.errors import DeadlineExceeded, HashMismatch, LimitExceeded, NotFound, SymdError, WorkerDied
 from symd.formats import elf
@@ -77,7 +77,7 @@ def command(
     if source is not None and (debuginfo or out is None):
         raise click.UsageError("--source PATH takes -o FILE, and no --debuginfo")
     name = checked_name(build_id)
-    upstream = Upstream(asked, limits)
+    upstream = DebuginfodServers(asked, limits)
     if source is not None:
         data = upstream.source(name, source)
     else:

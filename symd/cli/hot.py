@@ -193,8 +193,8 @@ def _is_unclear(profile: SampledProfile, places: AddressPlaces) -> bool:
 
 
 def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
-    """A place as an object; ``share`` is its part of the profile, from 0 to 1, and ``values`` are by the names of their
-    columns."""
+    """A place as an object; ``share`` is its part of the profile, from 0 to 1, ``caller_share`` the part of the place
+    that is ``inlined_into`` what is named, and ``values`` are by the names of their columns."""
     place = row.place
     return {
         "share": row.weight / found.total if found.total else 0.0,
@@ -210,6 +210,7 @@ def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
             {"function": frame.function or frame.linkage_name, "file": frame.file, "line": frame.line}
             for frame in row.callers
         ],
+        "caller_share": row.caller_weight / row.weight if row.weight else 0.0,
         "other_callers": row.other_callers,
         "values": {kind.name: value for kind, value in zip(found.columns.columns, row.values, strict=True)},
         "reason": None if place.reason is None else place.reason.name,
@@ -266,7 +267,11 @@ def _place_text(row: HotRow, by: str) -> str:
         [place.function or "(unnamed)", place.file or "(no file)"] if by == "function" else [line, place.function or ""]
     )
     text = " ".join([*words, *(f"< {_caller(frame)}" for frame in row.callers)])
-    return f"{text}, and {counted(row.other_callers, 'other caller')}" if row.other_callers else text
+    if not row.other_callers:
+        return text
+    share = 100 * row.caller_weight / row.weight if row.weight else 0.0
+    how = "" if row.callers else " not inlined"
+    return f"{text} ({share:.0f}%{how}), and {counted(row.other_callers, 'other caller')}"
 
 
 def _caller(frame: Frame) -> str:

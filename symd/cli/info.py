@@ -6,18 +6,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from symd.cli.call_files import NAMED_IN_A_CALL, call_text, load_profiles, naming_profile, profile_kind
-from symd.cli.code_objects import file_summary
+from symd.cli.code_objects import daemon_of, file_summary
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option, shown_anyway
 from symd.cli.output import Branch, Style, printable, style_of, value_text, write_json, write_line, write_tree
-from symd.config import Limits
+from symd.config import Limits, server_address
 from symd.engine.files.added_module import OpenModule, open_daemon_module
+from symd.engine.files.companion_files import debug_file_of
 from symd.engine.files.input import read_input
 from symd.errors import SymdError, UnknownFormat
+from symd.formats.containers.amd import amdgpu
 from symd.formats.lazy import LazyMapping, PackedMapping, PackedRecords
 from symd.model.json import to_json
 from symd.model.json.modules import module_pieces
@@ -140,11 +143,28 @@ def _show(file: str, server: str | None, limits: Limits, *, as_json: bool) -> No
     else:
         with open_daemon_module(file, server, limits) as module:
             summary, addresses = module.summary(), _addresses_of(module)
+    is_added = server is not None and daemon_of(file, server) is None
+    daemon = server_address(server) if is_added else ""
     if as_json:
         sys.stdout.writelines(module_pieces(file, summary, addresses))
         write_line()
+        if daemon:
+            complain(f"{file}: the daemon at {daemon} has it as modules/{summary.sha256}")
     else:
-        write_tree(_tree(file, summary, addresses))
+        origin = [("daemon", f"at {daemon}, which has it as modules/{summary.sha256}")] if daemon else []
+        write_tree(_tree(file, summary, addresses, [*origin, *_debug_file(file, summary, limits)]))
+
+
+def _debug_file(file: str, summary: ModuleSummary, limits: Limits) -> list[tuple[str, str]]:
+    """Which file beside it a code object is described with, whose debug data is apart; [] where it is whole."""
+    path = Path(file)
+    if summary.format != amdgpu.NAME or not path.is_file() or path.stat().st_size == summary.size:
+        return []
+    data = read_input(file, limits)
+    debug = debug_file_of(data, file, limits)
+    if debug is None:
+        return []
+    return [("debug", f"from {debug}, read with it: {file} itself has {len(data)} of the {summary.size} bytes")]
 
 
 def _addresses_of(module: OpenModule) -> SectionAddresses:
@@ -156,12 +176,16 @@ def _addresses_of(module: OpenModule) -> SectionAddresses:
     return found
 
 
-def _tree(file: str, module: ModuleSummary, addresses: SectionAddresses) -> Branch:
-    return Branch(((file, "bold"), f"{module.format}, {module.size} bytes"), _of_module(module, addresses))
+def _tree(file: str, module: ModuleSummary, addresses: SectionAddresses, origin: Sequence[tuple[str, str]]) -> Branch:
+    """``origin`` are lines on where the module is, and where parts of it are from, each behind its name."""
+    return Branch(((file, "bold"), f"{module.format}, {module.size} bytes"), _of_module(module, addresses, origin))
 
 
-def _of_module(module: ModuleSummary, addresses: SectionAddresses) -> Iterator[Branch]:
+def _of_module(
+    module: ModuleSummary, addresses: SectionAddresses, origin: Sequence[tuple[str, str]]
+) -> Iterator[Branch]:
     yield Branch((("sha256", "dim"), module.sha256))
+    yield from (Branch(((name, "dim"), text)) for name, text in origin)
     yield from _notes(module.notes)
     for container in module.containers:
         yield from _of_container(container)

@@ -29,8 +29,10 @@ from symd.cli.drop_ins import (
     json_value,
     llvm_json,
     llvm_text,
+    options_of_symbolize,
     original,
     readable,
+    symbolize_instead,
     written_frames,
 )
 from symd.cli.options import example
@@ -80,6 +82,8 @@ def command(arguments: tuple[str, ...]) -> int:
     --print-source-context-lines=N
     """
     line, known = parse(arguments), {}
+    if line.foreign and (meant := _with_symds_options(arguments)):
+        raise meant
     if line.module and not line.foreign:
         known[line.module] = _opened(line.module)
     if line.foreign or None in known.values():
@@ -90,6 +94,17 @@ def command(arguments: tuple[str, ...]) -> int:
         else:
             RepeatedLines(answering.each, answering.theirs).follow(sys.stdin.fileno())
         return answering.code
+
+
+def _with_symds_options(arguments: Sequence[str]) -> click.UsageError | None:
+    """The error of a call with options of symd symbolize, which LLVM's tool would not know; None where it has none."""
+    names = (*_VALUED, *_ALIASES, *_STYLE, *_OTHER)
+    own, others = options_of_symbolize(arguments, [each.lstrip("-") for each in names])
+    line = parse(others)
+    if not own or line.foreign:
+        return None
+    asked = [part for each in line.questions for part in each.split()]
+    return symbolize_instead(NAME, own, [*(["-C"] if line.demangle else []), line.module or "FILE", *asked])
 
 
 _MODULE = frozenset(("-e", "--obj", "--exe", "-obj", "-exe"))

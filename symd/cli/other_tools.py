@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from symd.cli.call_files import (
+    PAGE,
     behind,
     call_about_profile,
     files_among,
@@ -32,6 +33,8 @@ class Advice(NamedTuple):
 NOTHING = Advice("")
 FLAME_GRAPHS: Final = "--to folded for flamegraph.pl and inferno, --to speedscope for a flame graph in a browser"
 """What draws a flame graph of a profile."""
+IN_A_BROWSER: Final = "www.speedscope.app draws a flame graph in the browser from the file that this writes"
+"""What shows a flame graph as a page."""
 
 _BY: Final = {
     "function": "func funcs function functions symbol symbols sym syms fn",
@@ -161,7 +164,7 @@ def _another_call(option: str, verb: str, typed: Sequence[str]) -> Advice:
 def _page(_option: str, typed: Sequence[str]) -> Advice:
     """The page as a file."""
     found = profile_among(typed)
-    page = next((word for word in parted(typed) if word.endswith((".html", ".htm"))), "PAGE.html")
+    page = next((word for word in parted(typed) if word.endswith(PAGE)), "PAGE.html")
     shown = ["--profile", found.profile] if found.profile else []
     return Advice("write", ["view", found.module, *shown, "-o", page])
 

@@ -19,6 +19,7 @@ from symd import profiles
 from symd.cli.advice import Meant
 from symd.cli.call_files import (
     NAMED_IN_A_CALL,
+    PAGE,
     FilesInAnyOrder,
     call_with,
     file_kind,
@@ -40,7 +41,6 @@ from symd.cli.options import (
 from symd.cli.other_tools import FLAME_GRAPHS
 from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, say_unused_rules, write_json
 from symd.cli.unresolved import daemon_hints, resolver_meant, several_objects_notes, unknown_names
-from symd.cli.verbs import PAGE
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.input import read_input
@@ -262,8 +262,8 @@ def _out_of(source: str, to: str) -> str | None:
     return None if out.is_symlink() or out.exists() else str(out)
 
 
-_PICTURES = (".svg", ".png")
-"""What the names of pictures end with."""
+_PICTURES = (".svg", ".png", *PAGE)
+"""What the names of pictures end with, and of the pages that some tools write them as."""
 
 
 def _wrong_call(context: click.Context) -> click.UsageError | None:
@@ -272,7 +272,7 @@ def _wrong_call(context: click.Context) -> click.UsageError | None:
     source, name = given["source"], given.get("name")
     has_out = given.get("target") is not None or given.get("output") is not None
     target = str(given.get("output") or given.get("target") or "OUT")
-    if target.endswith(PAGE):
+    if target.endswith(PAGE) and not given.get("to"):
         module = next((named_file(each)[1] for each in given.get("modules") or ()), "FILE")
         page = ["view", module, "--profile", source, "-o", target]
         return Meant(f"{target} is named as a page, which symd view writes", context, page)
@@ -280,7 +280,8 @@ def _wrong_call(context: click.Context) -> click.UsageError | None:
         to = given.get("to") or "speedscope"
         name = target.rpartition(".")[0] + _ending(to)
         meant = with_word(words, target, name) or ["profile", source, "--to", to, "-o", name]
-        return Meant(f"{target} is named as a picture; {FLAME_GRAPHS}", context, meant)
+        kind = "page" if target.endswith(PAGE) else "picture"
+        return Meant(f"{target} is named as a {kind}; {FLAME_GRAPHS}", context, meant)
     out = [] if has_out else ["-"] if given.get("to") == "folded" else ["-o", target]
     if name in EXPORTS and not given.get("to") and profile_kind(source) != name:
         meant = [each.replace("--format", "--to", 1) if each.startswith("--format") else each for each in words]

@@ -1,26 +1,16 @@
-"""The verbs with their summaries and their places in the help, and the words of other tools for them: what is taken for
-a verb, what is answered with one, and which arguments of a verb other tools have as options or in another order."""
+"""The verbs with their summaries and their places in the help, and what is taken for them: words of other tools, with
+the arguments that those have as options or in another order. What is answered with a verb is in ``unknown_verbs``."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from symd.cli.call_files import (
-    behind,
-    calls_for,
-    file_kind,
-    files_among,
-    is_spirv,
-    profile_among,
-    profile_kind,
-    standard_input_log,
-)
+from symd.cli.call_files import behind, files_among, profile_kind
+from symd.cli.debugger_commands import gdbs_info, lldb_call
 from symd.model.addresses import is_number, is_place
-from symd.system.messages import alike
 
 SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Ask about a file": {
@@ -115,10 +105,6 @@ _KINDS: Final = {
 """Options by which symd names shows names of some kinds alone, and its synonyms that do."""
 _TOP: Final = ("hot", "--by=function")
 """The call that top stands for, as reports of pprof and perf rank functions; unless another sum is asked for."""
-_SUMS: Final = ("--by", "-lines", "--lines")
-"""What words begin with that ask for a sum."""
-_ASK_FOR_A_SUM: Final = (*_SUMS, "--sort", "--group", "--order", "--stall", "--kernel")
-"""What words begin with that ask for a sum in reports of other tools."""
 _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
     "objdump": {
         "names": "-t --syms -T",
@@ -142,6 +128,9 @@ _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
         "profile --to=speedscope": "-svg -png -pdf -gif -dot -web",
         "profile --to=pprof": "-proto -raw",
         "hot --by=line": "-lines --lines",
+        "hot --by=instruction": "-addresses --addresses",
+        "hot --by=file": "-files --files",
+        "hot --by function": "-functions --functions -filefunctions --filefunctions",
         "hot --by=function": "-top -text -tree -traces",
     },
     "strip": {"slim": "--strip-debug --strip-unneeded --strip-all"},
@@ -166,87 +155,6 @@ _LAST: Final[Mapping[str, frozenset[str]]] = {
     "slim": frozenset(("-o", "--output")),
 }
 """Options of other tools for what a verb writes, which comes last."""
-MEANT = {
-    "listing": "asm sass isa dump dis source list x iga iga64",
-    "symbolize": "addr2sym ask line srcline frame frames where address bt backtrace stack inline inlines inlined caller callers",
-    "annotate": "decode crash log stacktrace",
-    "hot --by stall": "stall stalls reason reasons",
-    "hot --by function": "report annotate-profile report-profile perf pprof stat stats analyze ncu rocprofv3 rocprof unitrace vtune",
-    "profile": "convert export symbolize-profile",
-    "profile --to speedscope": "flamegraph flame speedscope",
-    "profile --to folded": "folded fold collapse collapsed stackcollapse",
-    "profile --to perfetto": "timeline perfetto chrome-trace",
-    "info": "file show kernels ls-file registers regs resources resource-usage res-usage zeinfo metadata sections headers spirv roc-obj-ls spill spills size occupancy",
-    "names": "search find grep demangle",
-    "lines": "debug-line decodedline",
-    "locate": "b tbreak bp breakpoints line2addr addresses",
-    "variables": "scope print p ptype types whatis",
-    "view": "open browse gui http",
-    "extract": "unpack split unbundle bundler roc-obj-extract",
-    "core": "coredump coredumpctl cuda-gdb rocgdb gdb-oneapi",
-    "run": "capture trace exec launch",
-    "collect": "import ingest",
-    "collect --caches": "cache caches",
-    "grab": "build compile ocloc",
-    "check": "spirv-val lint validate",
-    "verify": "compare validate",
-    "slim": "shrink objcopy split-debug",
-    "serve": "server listen up",
-    "daemon fetch --debuginfod-urls": "debuginfod download",
-    "daemon modules": "ls",
-    "daemon rm": "remove delete forget",
-    "daemon contexts": "ps processes",
-    "daemon watch": "events follow",
-    "daemon status": "ping",
-    "daemon stop": "kill shutdown quit",
-    "daemon store": "backup copy repair gc",
-    "doctor": "diagnose devices drivers",
-    "setup": "install config configure",
-    "setup gdb-script": "gdb",
-    "setup install-shim": "shim",
-    **{f"setup completion {shell}": shell for shell in ("bash", "zsh", "fish")},
-    "setup lldb-script": "lldb",
-}
-"""Verb to words of other tools that may mean it."""
-
-START: Final = (
-    "symd serve & starts a daemon in the background, symd daemon status shows how it is doing, symd daemon stop ends it"
-)
-_DIFF: Final = (
-    "symd info A B shows what is in two files, symd verify FILE compares two readings of one,"
-    " and go tool pprof -diff_base two profiles that symd profile wrote"
-)
-_ADD: Final = "add load upload push put"
-"""Words for bringing a file to a daemon."""
-_EXPLAINED: Final = {
-    "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page": "report",
-    "symd info FILE says what a file is, and symd profile --to writes pprof, folded, speedscope, perfetto and firefox": "formats",
-    "symd names -C FILE NAME shows the readable name": "c++filt cu++filt",
-    "symd setup samples . writes them into this folder": "examples",
-    "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder": _ADD,
-    _DIFF: "diff delta compare",
-    "symd symbolize FILE PLACE shows the callers that PLACE is inlined into, and symd hot -m FILE PROFILE --by instruction those of a profile": "inline inlines inlined caller callers",
-    "samples of Nsight Compute are read as folded stacks, one line KERNEL+0xOFFSET COUNT for each instruction: symd hot -m FILE PROFILE prints the hottest lines": "ncu",
-    "symd listing FILE shows machine code beside its source, and symd lines --level ptx FILE the lines of the PTX that it was compiled from": "ptx",
-    "symd VERB --help explains a verb, docs/quickstart.md begins at the beginning, and docs/index.md lists the pages": "man docs tutorial quickstart",
-    "the daemon writes its log to standard error (docs/operations.md), and symd daemon watch follows what happens to modules": "logs",
-    "write symd --version": "version",
-    START: "start",
-    "symd daemon stop ends the daemon, and symd serve starts it": "restart",
-    "a debugger runs the program, and symd answers it: docs/tutorials/debugger.md": "step next stepi nexti finish continue c s n",
-    "symd setup samples DIR copies the extension (vscode) and the debug adapter (clients/debug_adapter.py): docs/integrations.md": "vscode code editor dap",
-}
-"""What to do, and the words for it that mean no verb."""
-_GDBS_INFO: Final = {
-    "variables": "scope locals args variables frame",
-    "symbolize": "line symbol source",
-    "names": "types address",
-    "functions": "functions kernels",
-    "core": "threads",
-    "sources": "sources",
-    "info": "registers all-registers",
-}
-"""The verb that answers gdb's info, and the first words of that; where a line is asked about, locate does."""
 
 
 def keys_of(table: Mapping[str, str], word: str) -> list[str]:
@@ -262,15 +170,13 @@ def full_name(verb: str) -> str:
 def understood(words: Sequence[str]) -> list[str]:
     """A call with the verb that its first word stands for; the words themselves where it stands for none. ``report``
     writes a page where a file for it is named."""
-    typed, rest = words[0], list(words[1:])
-    asked = keys_of(_GDBS_INFO, rest[0]) if typed == "info" and rest and not os.path.lexists(rest[0]) else []
-    if asked:
-        typed = "locate" if any(":" in word for word in rest) else asked[0]
-        rest = [word.removeprefix("*") for word in rest[1:]]
+    if asked := lldb_call(words):
+        return asked.words if is_at_once(asked.words) else [*words]
+    typed, *rest = gdbs_info(words)
     named = _TOOL.fullmatch(typed)
     known = {verb for verb, _ in VERBS}
     tool = named[1] if named and typed not in known else typed
-    if by_option := _by_option(tool, rest):
+    if by_option := call_by_option(tool, rest):
         return by_option
     shown = behind(rest, "-i") if typed == "annotate" else ""
     if shown and profile_kind(shown) is not None:  # perf annotate
@@ -279,7 +185,8 @@ def understood(words: Sequence[str]) -> list[str]:
     if typed == "report" and any(word.startswith(("-o", "--output")) or ".htm" in word for word in rest):
         tool = "view"
     if typed == "top":
-        return [*(_TOP[:1] if any(word.startswith(_SUMS) for word in rest) else _TOP), *rest]
+        sums = _TOP[:1] if any(word.startswith("--by") for word in rest) else _TOP
+        return call_by_option("pprof", rest) or [*sums, *rest]
     verb = SYNONYMS.get(tool, tool if tool in known else typed)
     if verb == "names" and not any(word.startswith("--kind") for word in rest):
         rest = [*" ".join(keys_of(_KINDS, typed)).split(), *rest]
@@ -289,7 +196,7 @@ def understood(words: Sequence[str]) -> list[str]:
     return [verb, *in_order(verb, rest)]
 
 
-def _by_option(tool: str, words: Sequence[str]) -> list[str]:
+def call_by_option(tool: str, words: Sequence[str]) -> list[str]:
     """The call that is meant where one of a tool's options says what it does; [] elsewhere."""
     for verb, options in _BY_OPTION.get(tool, {}).items():
         at = next((number for number, word in enumerate(words) if word.partition("=")[0] in options.split()), None)
@@ -298,6 +205,16 @@ def _by_option(tool: str, words: Sequence[str]) -> list[str]:
             named = [value] if is_number(value) or (verb == "listing" and value) else []
             return [*verb.split(), *in_order(verb, [*words[:at], *rest[[*rest[:1]] == ["all"] :], *named])]
     return []
+
+
+def call_by_any_option(words: Sequence[str]) -> list[str]:
+    """The call that is meant by an option of any tool that says what it does; [] where there is none."""
+    return next(filter(None, (call_by_option(tool, words) for tool in _BY_OPTION)), [])
+
+
+def names_file_first(words: Sequence[str]) -> bool:
+    """Whether an option of addr2line or llvm-symbolizer names FILE."""
+    return any(word.partition("=")[0] in _FIRST or _LETTERS_AND_E.fullmatch(word) for word in words)
 
 
 def in_order(verb: str, words: Sequence[str]) -> list[str]:
@@ -321,71 +238,6 @@ def in_order(verb: str, words: Sequence[str]) -> list[str]:
     return [*filter(None, first), *kept, *filter(None, last), *words[end:]]
 
 
-def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]]:
-    """What is said of the first of ``words``, which is no verb, and the calls that may be meant, by its meaning or its
-    spelling; ``above`` is the verb in front of it."""
-    typed, rest = words[0], list(words[1:])
-    said = f"no verb {f'{above} {typed}'.lstrip()!r}"
-    if not above and rest and typed in _WITH_VERBS and not rest[0].startswith("-") and _is_known(rest[0]):
-        return said, [rest] if understood(rest)[0] in dict(VERBS) else no_verb(rest)[1]
-    meant = _meant(typed)
-    if typed == "list" and not rest:
-        meant = ["daemon modules"]
-    elif typed in _ADD.split() and rest:
-        return _added(said, rest)
-    elif (told := keys_of(_EXPLAINED, typed)) and not (meant and rest and _is_answered(typed, meant[0], rest)):
-        return f"{said}; {_of_files(told[0], rest)}", []
-    meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
-    if not meant:
-        return (said, []) if above else _without_verb(words, said)
-    if "--" in rest and meant[0].startswith(("hot", "profile")):
-        meant = ["run"]
-    elif files_among(rest):
-        meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
-    if any(word.startswith(_ASK_FOR_A_SUM) for word in rest):
-        meant = ["hot" if verb.startswith("hot --by") else verb for verb in meant]
-    calls = [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
-    if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):
-        return said, calls  # a page is no profile, and the call is mended
-    return f"{said}; did you mean {' or '.join(meant)}?", calls
-
-
-def _added(said: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
-    """What brings the words' files to a daemon; or with a number what says where on the device they are."""
-    if any(map(is_number, words)):
-        return f"{said}; symd daemon record takes what is loaded where, a line of JSON for each load", []
-    is_folder = os.path.isdir(words[-1])  # noqa: PTH112 - pathlib is slow to load
-    return said, [["collect" if is_folder else "info", "--server", "default", *words]]
-
-
-def _is_answered(typed: str, meant: str, words: Sequence[str]) -> bool:
-    """Whether the verb that is meant answers what is also explained: symd symbolize where a place is named, verify for
-    one file, and hot for a profile, which an option of Nsight Compute or a module is none of."""
-    if meant == "symbolize":
-        return any(map(is_place, words))
-    if meant == "verify":
-        return not files_among(words)[1:]
-    if typed != "ncu" or "--" in words or profile_among(words).profile:
-        return True
-    return not words[0].startswith("-") and [file_kind(each) for each in files_among(words)] != ["module"]
-
-
-def _of_files(told: str, words: Sequence[str]) -> str:
-    """What is explained, of the modules among the words."""
-    modules = [shlex.quote(each) for each in files_among(words) if file_kind(each) == "module"]
-    if told == _DIFF and len(modules) > 1:
-        return f"symd info {' '.join(modules)} shows both"
-    return re.sub(r"\bFILE\b", lambda _: modules[0], told) if modules else told
-
-
-PAGE = (".html", ".htm")
-"""What the names of pages end with."""
-_ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect": ("FOLDER",)}
-"""What a verb does not do without, although it can be called so."""
-_WITH_VERBS: Final = frozenset(("perf", "ocloc", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
-"""Tools that have verbs of their own."""
-
-
 _AT_ONCE: Final = {
     *SECTIONS["Ask about a file"], *SECTIONS["Profiles, logs, core dumps"], *SECTIONS["Check"],
 }.difference(["view"])  # fmt: skip
@@ -396,109 +248,3 @@ def is_at_once(call: Sequence[str]) -> bool:
     """Whether a call answers about a file that is there, and ends: it waits for no queries."""
     is_asked = call[0] != "symbolize" or any(map(is_place, call[1:]))
     return call[0] in _AT_ONCE and is_asked and bool(files_among(call[1:]))
-
-
-def call_at_once(words: Sequence[str]) -> list[str]:
-    """The only call that may be meant by words of which the first is no verb, where it is about a file that is there;
-    [] elsewhere."""
-    _, calls = no_verb(words)
-    (call,) = calls if len(calls) == 1 else ([""],)
-    return call if is_at_once(call) and _meant(words[0]) else []
-
-
-def _is_known(word: str) -> bool:
-    """Whether a word is a verb, or means one."""
-    return understood([word])[0] in dict(VERBS) or bool(_meant(word))
-
-
-_COMPOUND: Final = re.compile(r"[\w-]+|x/\w+", re.ASCII)
-"""A word that may be made of several, or gdb's command to examine memory."""
-
-
-def _meant(word: str) -> list[str]:
-    """The verbs that a word of other tools, or a part of it, means."""
-    parts = reversed(re.split(r"[-_/]", word)) if _COMPOUND.fullmatch(word) else ()
-    for part in (word, *parts):
-        found = keys_of(MEANT, part.lower())
-        verb, *options = understood([part]) if part and part != word else [""]
-        if found or verb in dict(VERBS):
-            return found or [" ".join([full_name(verb), *options])]
-    return []
-
-
-_TAKE_PROFILES: Final = frozenset(("hot", "profile", "view", "annotate", "listing", "info"))
-"""Verbs that are about a profile among their files."""
-
-
-def _for_files(meant: str, words: Sequence[str]) -> str:
-    """The verb that is meant by ``meant`` in a call whose files are of another kind than it takes."""
-    for file in files_among(words):
-        kind = file_kind(file)
-        if meant == "symbolize" and kind in ("core", "text"):
-            return "core" if kind == "core" else "annotate"
-        if meant == "check" and kind == "module" and not is_spirv(file):
-            return "verify"
-        if meant.startswith("hot") and kind == "module" and not profile_among(words).profile:
-            return "view"
-        if kind == "profile" and meant.split(maxsplit=1)[0] not in _TAKE_PROFILES:
-            return "hot"
-        if kind in ("module", "core") and meant.startswith("daemon"):
-            return "info"
-    return meant
-
-
-def _without_verb(words: Sequence[str], said: str) -> tuple[str, list[list[str]]]:
-    """What is said where a file or an address stands in the place of a verb, and the calls that may be meant; ``said``
-    and none elsewhere."""
-    if os.path.exists(words[0]):  # noqa: PTH110 - pathlib is slow to load
-        return "a verb comes before the file, as in", calls_for(words[0], words[1:]) or [
-            ["info", words[0]],
-            ["symbolize", words[0], *(words[1:] or ["ADDRESS"])],
-        ]
-    if is_number(words[0]):
-        return "a verb and a file come before the address:", [["symbolize", *(words[1:] or ["FILE"]), words[0]]]
-    return said, []
-
-
-def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
-    """What is said of an option in front of the verb, as it was typed, and the calls that may be meant."""
-    long = (word.partition("=")[0] for word in words if word.startswith(option) and not word.startswith("--"))
-    said = f"symd itself has no option {next(long, option)};"
-    if option in ("-v", "-V"):
-        return f"{said} write symd --version", []
-    log = "" if any(map(is_place, words)) or not _names_file_first(words) else standard_input_log()
-    if log:
-        return f"{said} standard input is a log:", [["annotate", "-m", next(iter(files_among(words)), "FILE"), log]]
-    return f"{said} a verb's options come after the verb:", calls_by_options(words) or _by_files(words)
-
-
-def _names_file_first(words: Sequence[str]) -> bool:
-    """Whether an option of addr2line or llvm-symbolizer names FILE."""
-    return any(word.partition("=")[0] in _FIRST or _LETTERS_AND_E.fullmatch(word) for word in words)
-
-
-def calls_by_options(words: Sequence[str]) -> list[list[str]]:
-    """The calls that are meant by words of which the first is an option, by a verb, an option of another tool, a
-    command of gdb's or a place among them; none where these do not say."""
-    at = next((number for number, word in enumerate(words) if understood([word])[0] in dict(VERBS)), None)
-    if at is not None:
-        return [[words[at], *words[:at], *words[at + 1 :]]]
-    if _names_file_first(words):
-        return [["symbolize", *words]]
-    files, places = files_among(words), [word for word in words if is_place(word)]
-    if "-ex" in words[:-1]:
-        call = [*words[words.index("-ex") + 1].split(), *files]
-        return [understood(call)] if understood(call)[0] in dict(VERBS) else no_verb(call)[1]
-    if places and files and file_kind(files[0]) == "module":
-        return [["symbolize", files[0], *places]]
-    if "-fun" in words:
-        return [["listing", *words]]
-    return [each for each in [next(filter(None, (_by_option(tool, words) for tool in _BY_OPTION)), [])] if each]
-
-
-def _by_files(words: Sequence[str]) -> list[list[str]]:
-    """The calls that may be meant by options alone, by what the files among them are."""
-    found = profile_among(words)
-    if found.profile and any(word.lstrip("-").partition("=")[0] == "http" for word in words):
-        return [found.view()]
-    return calls_for(found.files[0], found.files[1:]) if found.files else []

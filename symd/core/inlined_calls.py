@@ -10,7 +10,7 @@ none of which contradicts the format, so that nvdisasm and eu-readelf repeat the
   is the row just before the first one that uses a number. Where they differ, nobody knows where the call stands.
 * Of two functions that are inlined at one call site it writes only the first one's name. Where the lines of the second
   stand elsewhere under its name, that is the name here.
-* Below sm_90 it leaves rows out (``line_program.LineRows._run``).
+* Below sm_90 it leaves rows out (``line_program.LineProgramRows._run``).
 
 nvlink writes the base of all names as 0 where it links for sm_90, so that names of all tables but the first are those
 of others: each table's strings lie behind those of the table before.

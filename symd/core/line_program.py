@@ -88,7 +88,7 @@ class ProgramParameters:
 
 
 class ObjectRows(NamedTuple):
-    """Views into columns of ``LineRows``: the rows of one object, and its sequences."""
+    """Views into columns of ``LineProgramRows``: the rows of one object, and its sequences."""
 
     address: Any
     file: Any
@@ -101,7 +101,7 @@ class ObjectRows(NamedTuple):
 
 
 @cython.cclass
-class LineRows(ByteReader):
+class LineProgramRows(ByteReader):
     """The rows of line programs that are run one after the other, as equally long arrays, of which the first ``count``
     entries are rows: ``address`` u64; ``file`` (the register) and ``column`` u32, which stop at the largest u32;
     ``line`` u32, modulo 2**32; ``flags`` u8, bits of ``symd.model.debug_info.RowFlag`` and ``NAMED``. ``ends`` (i64)

@@ -26,7 +26,7 @@ from posixpath import basename
 from symd.core import row_scopes as core
 from symd.core import text_layout
 from symd.core.inlined_calls import InlinedCalls
-from symd.core.line_program import LineRows
+from symd.core.line_program import LineProgramRows
 from symd.core.row_scopes import CONTRADICTORY, RowScopes
 from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.lines import LineTables, read_tables
@@ -212,7 +212,7 @@ def assembly_rows(code: CodeObject, layout: LinearLayout) -> AssemblyRows:
     return AssemblyRows.empty()
 
 
-def _assembly_rows(rows: LineRows, by_file: Sequence[dict[int, int]], layout: LinearLayout) -> AssemblyRows:
+def _assembly_rows(rows: LineProgramRows, by_file: Sequence[dict[int, int]], layout: LinearLayout) -> AssemblyRows:
     columns = *text_layout.section_of(layout, GAP, rows.address), rows.file, rows.line, rows.flags
     known = [each for each in zip(*columns, strict=True) if each[2]]
     found = []

@@ -16,6 +16,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeVar
 
@@ -77,7 +78,7 @@ def _problem(url: str) -> str:
     return "" if parts.path.isascii() else ": its path has characters that a URL writes as %XX"
 
 
-class Upstream:
+class DebuginfodServers:
     """The servers at ``urls``, asked in this order. Files of more than ``limits.module_size`` bytes, and texts of more
     than ``limits.source_size``, are refused."""
 
@@ -89,17 +90,17 @@ class Upstream:
     def executable(self, build_id: str) -> bytes | None:
         """The file of that build ID; None where no server has it. Raises BadQuery, LimitExceeded, and ServerUnavailable
         where a server that may have it does not answer."""
-        return self.executable_kept(build_id, b"".join)
+        return self.stream_executable(build_id, b"".join)
 
-    def executable_kept(self, build_id: str, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
-        """What ``keep`` makes of the pieces of that file, one after another. It is called for each server that begins
-        to send one; what it raises is raised, but for the ServerUnavailable of pieces that end too early."""
-        return self._first(f"buildid/{checked_name(build_id)}/executable", self._limits.module_size, keep)
+    def stream_executable(self, build_id: str, consume: Callable[[Iterator[bytes]], Result]) -> Result | None:
+        """What ``consume`` makes of the pieces of that file, one after another. It is called for each server that
+        begins to send one; what it raises is raised, but for the ServerUnavailable of pieces that end too early."""
+        return self._first_found(f"buildid/{checked_name(build_id)}/executable", self._limits.module_size, consume)
 
     def debuginfo(self, build_id: str) -> bytes | None:
         """The file with the debug data of that build ID; None where no server has it. Raises BadQuery,
         LimitExceeded, and ServerUnavailable where a server that may have it does not answer."""
-        return self._first(f"buildid/{checked_name(build_id)}/debuginfo", self._limits.module_size, b"".join)
+        return self._first_found(f"buildid/{checked_name(build_id)}/debuginfo", self._limits.module_size, b"".join)
 
     def source(self, build_id: str, file: str) -> bytes | None:
         """The source file whose absolute path in the debug data is ``file``; None where no server has it. Raises
@@ -107,13 +108,13 @@ class Upstream:
         if not file.startswith("/") or "\0" in file:
             raise BadQuery("debuginfod has sources by their absolute paths", where=file[:200])
         path = urllib.parse.quote(file, safe="/")
-        return self._first(f"buildid/{checked_name(build_id)}/source{path}", self._limits.source_size, b"".join)
+        return self._first_found(f"buildid/{checked_name(build_id)}/source{path}", self._limits.source_size, b"".join)
 
-    def _first(self, path: str, largest: int, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
+    def _first_found(self, path: str, largest: int, consume: Callable[[Iterator[bytes]], Result]) -> Result | None:
         failed: ServerUnavailable | None = None
         for url in self.urls:
             try:
-                found = self._ask(f"{url}/{path}", largest, keep)
+                found = self._ask(f"{url}/{path}", largest, consume)
             except ServerUnavailable as error:
                 failed = failed or error
                 continue
@@ -123,10 +124,10 @@ class Upstream:
             raise failed
         return None
 
-    def _ask(self, url: str, largest: int, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
+    def _ask(self, url: str, largest: int, consume: Callable[[Iterator[bytes]], Result]) -> Result | None:
         request = urllib.request.Request(url, headers={"accept-encoding": "identity"})  # noqa: S310 - checked_urls
-        with _Deadline(self._seconds) as deadline:
-            opener = urllib.request.build_opener(_Redirects(), _Http(deadline), _Https(deadline))
+        with _TimedConnections(self._seconds) as connections:
+            opener = urllib.request.build_opener(_Redirects(), _HttpHandler(connections))
             try:
                 answer = opener.open(request, timeout=min(_WAIT_SECONDS, self._seconds))
             except urllib.error.HTTPError as error:
@@ -135,14 +136,14 @@ class Upstream:
                         return None
                     _fail(url, f"it answers with status {error.code}")
             except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
-                _fail(url, deadline.why or _asking_failed(error))
+                _fail(url, connections.why or _asking_failed(error))
             with answer:
-                return keep(_taken(answer, url, largest, deadline))
+                return consume(_pieces(answer, url, largest, connections))
 
 
-class _Deadline:
-    """Ends the connections that are made meanwhile when the time is over: a server that sends a byte now and then never
-    makes a single read wait too long."""
+class _TimedConnections:
+    """The connections that are made to ask one server, which end when the time is over: a server that sends a byte now
+    and then never makes a single read wait too long. ``why`` says that it was over."""
 
     def __init__(self, seconds: float) -> None:
         self.why = ""
@@ -181,40 +182,30 @@ class _Deadline:
                     each.shutdown(socket.SHUT_RDWR)
 
 
-class _Http(urllib.request.HTTPHandler):
-    def __init__(self, deadline: _Deadline) -> None:
+class _HttpHandler(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Opens http and https over timed connections, in place of both handlers of urllib."""
+
+    def __init__(self, connections: _TimedConnections) -> None:
         super().__init__()
-        self._deadline = deadline
+        self._connections = connections
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         """Open like its base."""
-
-        def connection(host: str, **named: Any) -> http.client.HTTPConnection:
-            return _watched(http.client.HTTPConnection(host, **named), self._deadline)
-
-        return self.do_open(connection, req)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, deadline: _Deadline) -> None:
-        super().__init__()
-        self._deadline = deadline
+        return self.do_open(partial(self._connection, http.client.HTTPConnection), req)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         """Open like its base."""
+        return self.do_open(partial(self._connection, http.client.HTTPSConnection), req)
 
-        def connection(host: str, **named: Any) -> http.client.HTTPConnection:
-            return _watched(http.client.HTTPSConnection(host, **named), self._deadline)
-
-        return self.do_open(connection, req)
-
-
-def _watched(connection: http.client.HTTPConnection, deadline: _Deadline) -> http.client.HTTPConnection:
-    connection._create_connection = deadline.connect  # type: ignore[attr-defined] # noqa: SLF001 - no other way before the handshake of TLS
-    return connection
+    def _connection(
+        self, kind: type[http.client.HTTPConnection], host: str, **named: Any
+    ) -> http.client.HTTPConnection:
+        made = kind(host, **named)
+        made._create_connection = self._connections.connect  # type: ignore[attr-defined] # noqa: SLF001 - no other way before the handshake of TLS
+        return made
 
 
-def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator[bytes]:
+def _pieces(answer: Any, url: str, largest: int, connections: _TimedConnections) -> Iterator[bytes]:
     """The pieces of an answer. Raises LimitExceeded and ServerUnavailable."""
     announced = _announced(answer, url)
     if announced is not None and announced > largest:
@@ -227,9 +218,9 @@ def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator
                 _refuse_size(url, largest)
             yield piece
     except (OSError, http.client.HTTPException) as error:
-        _fail(url, deadline.why or _asking_failed(error))
-    if deadline.why:
-        _fail(url, deadline.why)
+        _fail(url, connections.why or _asking_failed(error))
+    if connections.why:
+        _fail(url, connections.why)
     if announced is not None and announced != size:
         _fail(url, _CUT)
 

@@ -19,7 +19,7 @@ from symd.cores.answering import CoreAnswering, KeptCode
 from symd.engine.contexts import LoadedPlaces, code_at
 from symd.engine.contexts.verbs import StoredAliases, StoredContexts
 from symd.engine.contexts.watches import Watcher, checked_apis
-from symd.engine.indexes.indexes import IndexManager
+from symd.engine.indexes.manager import IndexManager
 from symd.engine.reading.questions import (
     CallFrameData,
     CodeIdentities,
@@ -80,10 +80,11 @@ from symd.model.arguments import (
     checked_section,
     checked_targets,
     checked_within,
-    digest_of,
     is_one_query,
+    unchecked_digest,
 )
 from symd.model.breakpoints import Breakpoint, Located, Refusal, checked_breakpoints
+from symd.model.cancellation import check_cancelled
 from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest
@@ -103,7 +104,6 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label, of_kind
 from symd.model.variables import InScope, Visible
-from symd.model.waiting import check_wanted
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
 from symd.query.code_spans import CodeFinder, check_ranged, ranged, spans
@@ -178,11 +178,11 @@ class Engine:
             return []
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
-        return self._indexes.add(hashlib.sha256(checked_bytes(data)).hexdigest(), data, checked_label(label))
+        return self._indexes.add_bytes(hashlib.sha256(checked_bytes(data)).hexdigest(), data, checked_label(label))
 
     def receive(self, label: str = "") -> Receiving:
         """Begin to take a module whose bytes come piece by piece; in memory there is never more than a piece."""
-        return _Arriving(self.store.writer(), partial(self._indexes.keep, label=checked_label(label)))
+        return _Arriving(self.store.writer(), partial(self._indexes.add_upload, label=checked_label(label)))
 
     def resume(self) -> None:
         """Finish what a process that was killed had begun: give files without a row theirs, and index what was stored
@@ -191,8 +191,8 @@ class Engine:
         read for now."""
         self.store.adopt(self._stopping.is_set)
         unfinished = [record.sha256 for record in self.modules() if not record.format]
-        if self._done_for_each(unfinished, self._indexes.admit):
-            self._done_for_each(self.store.outdated(VERSION), self._indexes.renew)
+        if self._done_for_each(unfinished, self._indexes.index_stored):
+            self._done_for_each(self.store.outdated(VERSION), self._indexes.rebuild_outdated)
 
     def _done_for_each(self, digests: Sequence[str], act: Callable[[str], object]) -> bool:
         """Whether all could be tried before ``stop_resuming`` or the end of what reads them."""
@@ -234,20 +234,20 @@ class Engine:
             after = page[-1].create_time, page[-1].sha256
 
     def record(self, digest: ModuleName) -> ModuleRecord:
-        return self.store.record(digest_of(digest))
+        return self.store.record(unchecked_digest(digest))
 
     def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
-        self.store.relabel(digest_of(digest), checked_label(label))
+        self.store.relabel(unchecked_digest(digest), checked_label(label))
         return self.record(digest)
 
     def remove(self, digest: ModuleName) -> None:
-        self._indexes.remove(digest_of(digest))
+        self._indexes.remove(unchecked_digest(digest))
 
     def module(self, digest: ModuleName) -> ModuleSummary:
-        return self._indexes.whole(digest_of(digest)).summary
+        return self._indexes.whole(unchecked_digest(digest)).summary
 
     def object_data(self, digest: ModuleName, path: str) -> bytes:
-        return self._indexes.ask(digest_of(digest), ObjectBytes(checked_object(path)))
+        return self._indexes.ask(unchecked_digest(digest), ObjectBytes(checked_object(path)))
 
     def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
         with self.store.scratch() as file:
@@ -273,7 +273,7 @@ class Engine:
         level: LineLevel = LineLevel.SOURCE,
         within: CodePart | None = None,
     ) -> Iterator[LineTable]:
-        digest, path, level = digest_of(digest), checked_path(path), checked_level(level)
+        digest, path, level = unchecked_digest(digest), checked_path(path), checked_level(level)
         index, within = self._indexes.whole(digest), checked_within(within)
         if level is LineLevel.SOURCE:
             return lines(index, path, within)
@@ -301,9 +301,9 @@ class Engine:
         asked = checked_queries(queries)
         if with_ranges:
             check_ranged(len(asked))
-            index = self._indexes.whole(digest_of(digest)).view(as_written=as_written)
+            index = self._indexes.whole(unchecked_digest(digest)).view(as_written=as_written)
             return ranged(index, symbolize(index, asked, path, NameSearchBudget()))
-        index = self._indexes.for_queries(digest_of(digest), asked).view(as_written=as_written)
+        index = self._indexes.for_queries(unchecked_digest(digest), asked).view(as_written=as_written)
         return symbolize(index, asked, path, NameSearchBudget())
 
     def symbolize_one(
@@ -314,7 +314,7 @@ class Engine:
         *,
         with_ranges: bool = False,
     ) -> Answer:
-        digest, asked, path = digest_of(digest), checked_query(query), checked_path(path)
+        digest, asked, path = unchecked_digest(digest), checked_query(query), checked_path(path)
         if with_ranges:
             whole = self._indexes.whole(digest)
             return CodeFinder(whole).ranged(symbolize_one(whole, asked, path, NameSearchBudget()))
@@ -356,7 +356,7 @@ class Engine:
         budget = NameSearchBudget()
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
-        index = self._indexes.for_queries(digest_of(digest), meant).view(as_written=as_written)
+        index = self._indexes.for_queries(unchecked_digest(digest), meant).view(as_written=as_written)
         column = checked_column(values)
         return symbolize_column(index, column, kernel=kernel, section=section, path=path, budget=budget)
 
@@ -396,7 +396,7 @@ class Engine:
         context: ContextName = "",
     ) -> Located:
         place, path, memory = checked_place(where), checked_path(path), checked_context_id(context)
-        asked, name = place, digest_of(digest)
+        asked, name = place, unchecked_digest(digest)
         if isinstance(place, ByDevice):
             found = self.contexts.place(place)
             if found.query is None or found.module is None:
@@ -461,7 +461,7 @@ class Engine:
         wanted: AnyNames,
         path: str | None = None,
     ) -> Sequence[NamedItem]:
-        return find_names(self._indexes.whole(digest_of(digest)), checked_names(wanted), checked_path(path))
+        return find_names(self._indexes.whole(unchecked_digest(digest)), checked_names(wanted), checked_path(path))
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
@@ -485,7 +485,7 @@ class Engine:
         with_ranges: bool = False,
     ) -> InScope | list[InScope]:
         every = checked_places((query,) if is_one_query(query) else query)  # type: ignore[arg-type]
-        name, path = digest_of(digest), checked_path(path)
+        name, path = unchecked_digest(digest), checked_path(path)
         found = self._scopes.at_each(name, every, path, with_ranges=with_ranges)
         return found[0] if is_one_query(query) else found
 
@@ -497,7 +497,7 @@ class Engine:
         part = checked_part(part)
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
-        digest, at = digest_of(digest), None
+        digest, at = unchecked_digest(digest), None
         if isinstance(part.within, Around) and isinstance(part.within.query, ByDevice):
             at = code_at(self.contexts, part.within.query)
             digest, part = (
@@ -506,7 +506,7 @@ class Engine:
             )
         index = self._indexes.whole(digest)
         wanted = None if part.within is None else tuple(spans(index, part.within, part.path, NameSearchBudget()))
-        check_wanted()
+        check_cancelled()
         alone = wanted[0] if wanted is not None and len(wanted) == 1 else None
         kept = None if alone is None else self._recent_code.get(digest, part.target, alone)
         if kept is None:
@@ -526,7 +526,7 @@ class Engine:
         return (replace(each, module=at.module, section_device_address=start) for each in listed)
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
-        digest = digest_of(digest)
+        digest = unchecked_digest(digest)
         stopped = with_frames(self._indexes.ask(digest, StoppedWaves()))
         kept = [
             KeptCode(other, *each)
@@ -558,7 +558,7 @@ class Engine:
         return self._indexes.ask(digest, VariablesAt(path, tuple(places)))
 
     def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
-        digest, path = digest_of(digest), checked_path(path)
+        digest, path = unchecked_digest(digest), checked_path(path)
         found = self._indexes.ask(digest, EmbeddedSources(tuple(checked_files(files)), path))
         return with_named(found, self._indexes.whole(digest), path)
 

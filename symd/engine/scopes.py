@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from symd.api import ServedContextVerbs
-from symd.engine.indexes.indexes import IndexManager
+from symd.engine.indexes.manager import IndexManager
 from symd.engine.reading.questions import VariablesAt
-from symd.errors import OF_ONE_MODULE, ModuleNotFound, ObjectNotFound, SymdError
+from symd.errors import MODULE_ERRORS, ModuleNotFound, ObjectNotFound, SymdError
 from symd.model.addresses import ByDevice, Query
 from symd.model.answers import Answer, Reason
 from symd.model.contexts import DevicePlace
@@ -129,7 +129,7 @@ class ScopeReader:
         """Inside, an error of a module is the reason at device addresses; of the module that was named it is raised."""
         try:
             yield
-        except (ModuleNotFound, ObjectNotFound, *OF_ONE_MODULE) as error:
+        except (ModuleNotFound, ObjectNotFound, *MODULE_ERRORS) as error:
             if any(device is None for _, device in asked):
                 raise
             for number, device in asked:

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from symd.api import Symbolizer
 from symd.errors import BadQuery, SymdError
+from symd.model.cancellation import check_cancelled
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleSummary, ObjectSummary
-from symd.model.waiting import check_wanted
 
 ALIAS_KIND = "build-id"
 MIN_DIGITS = 16
@@ -126,7 +126,7 @@ class ModuleNames:
                     found[beginning].append(item)
         named_so = {}
         for beginning, own in found.items():
-            check_wanted()
+            check_cancelled()
             named_so[beginning] = self._with_registered(beginning, own)
         return {each: named_so[beginning] for beginning, asked in wanted.items() for each in asked}
 
@@ -149,7 +149,7 @@ class ModuleNames:
         is_whole = False
         try:
             for record in self._symbolizer.modules():
-                check_wanted()
+                check_cancelled()
                 names = known.get(record.sha256)
                 if names is None and not record.failure and record.format:
                     try:

@@ -12,11 +12,16 @@ import msgpack
 from symd.errors import DataLoss
 from symd.formats.lazy import Lazy, LazyMapping
 from symd.model.code import NO_FACTS
-from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.summaries import (
+    UNPACKING,
+    ContainerSummary,
+    KernelSummary,
+    ModuleSummary,
+    ObjectSummary,
+    large_integer,
+)
 from symd.model.texts import counted, plural
 
-_INTEGER = 1
-"""The extension type of an integer that takes more than 64 bits: its bytes, little-endian, two's complement."""
 _MODULE_FIELDS = len(ModuleSummary._fields)
 _KERNEL = msgpack.Packer().pack_array_header(len(KernelSummary._fields))
 """What a packed one begins with: one byte, as a list of fewer fields does."""
@@ -211,7 +216,7 @@ def _skipped(fields: msgpack.Unpacker, item: Packed, left_out: bytes) -> Packed:
 
 def _before_kernels(item: Packed) -> msgpack.Unpacker:
     """What reads a packed object, where the list of its kernels begins."""
-    fields = msgpack.Unpacker(max_buffer_size=len(item), **_HOW)
+    fields = msgpack.Unpacker(max_buffer_size=len(item), **UNPACKING)
     fields.feed(item)
     _expect(fields, len(ObjectSummary._fields))
     for _ in range(_BEFORE_KERNELS):
@@ -228,7 +233,7 @@ def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, int):
-        return msgpack.ExtType(_INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+        return msgpack.ExtType(*large_integer(value))
     raise TypeError(f"facts hold a {type(value).__name__}, which is not JSON")
 
 
@@ -251,7 +256,7 @@ class PackedFacts(LazyMapping):
 
 def _unpacked(data: bytes) -> Any:
     try:
-        return msgpack.unpackb(data, **_HOW)
+        return msgpack.unpackb(data, **UNPACKING)
     except _NO_MSGPACK as error:
         raise _damaged(error) from error
 
@@ -259,7 +264,7 @@ def _unpacked(data: bytes) -> Any:
 def unpack(data: bytes) -> ModuleSummary:
     """Raises DataLoss. In a long one the facts of kernels are ``PackedFacts``."""
     try:
-        return _module(msgpack.unpackb(data, **_HOW)) if len(data) < _LONG else _long_module(data)
+        return _module(msgpack.unpackb(data, **UNPACKING)) if len(data) < _LONG else _long_module(data)
     except _NO_MSGPACK as error:
         raise _damaged(error) from error
 
@@ -270,7 +275,7 @@ def _damaged(error: Exception) -> DataLoss:
 
 def _long_module(data: bytes) -> ModuleSummary:
     buffer = max(len(data), _READ_BYTES)
-    fields = msgpack.Unpacker(BytesIO(data), read_size=_READ_BYTES, max_buffer_size=buffer, **_HOW)
+    fields = msgpack.Unpacker(BytesIO(data), read_size=_READ_BYTES, max_buffer_size=buffer, **UNPACKING)
     _expect(fields, _MODULE_FIELDS)
     digest, size, form = (fields.unpack() for _ in range(3))
     known = _Known({}, {})
@@ -315,12 +320,6 @@ def _expect(fields: msgpack.Unpacker, count: int) -> None:
         raise ValueError(f"a record has {found} fields, not {count}")
 
 
-def _integer(kind: int, data: bytes) -> int:
-    if kind != _INTEGER:
-        raise ValueError(f"extension type {kind} is not known")
-    return int.from_bytes(data, "little", signed=True)
-
-
 def _module(fields: list[Any]) -> ModuleSummary:
     digest, size, form, objects, notes, containers = fields
     opened = tuple(ContainerSummary(*each) for each in containers)
@@ -331,7 +330,3 @@ def _object(fields: list[Any]) -> ObjectSummary:
     *before, kernels, facts, notes = fields
     described = tuple(KernelSummary(*each) for each in kernels)
     return ObjectSummary._make((*before, described, facts, tuple(notes)))
-
-
-_HOW: Mapping[str, Any] = {"ext_hook": _integer, "unicode_errors": "surrogatepass", "strict_map_key": False}
-"""How msgpack is to unpack."""

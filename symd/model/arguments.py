@@ -52,7 +52,7 @@ _QUERIES = frozenset((ByAddress, ByKernel, BySection))
 _PLACES = (ByDevice, SourceLine, FunctionName, KernelName, ByAddress, ByKernel, BySection)
 
 
-def digest_of(module: ModuleName) -> str:
+def unchecked_digest(module: ModuleName) -> str:
     """The digest in a summary, in a record or in ``modules/SHA256``. Other text is returned as it is: whoever looks for
     the module says what is wrong with it. Raises InvalidInput for what names no module."""
     if isinstance(module, str):
@@ -63,8 +63,8 @@ def digest_of(module: ModuleName) -> str:
 
 
 def checked_digest_of(module: ModuleName) -> Digest:
-    """The digest of a module, as ``digest_of``. Raises BadQuery for text that is no digest."""
-    return checked_digest(digest_of(module))
+    """The digest of a module, as ``unchecked_digest``. Raises BadQuery for text that is no digest."""
+    return checked_digest(unchecked_digest(module))
 
 
 def checked_bytes(data: bytes) -> bytes:
@@ -187,8 +187,8 @@ def checked_timeout(seconds: object) -> float | None:
 
 
 def checked_modules(modules: Iterable[ModuleName]) -> list[str]:
-    """The digests of modules, as ``digest_of`` has each. Raises BadQuery for what is no sequence of them."""
-    return [digest_of(each) for each in several(modules, "modules", "put it in a list")]
+    """The digests of modules, as ``unchecked_digest`` has each. Raises BadQuery for what is no sequence of them."""
+    return [unchecked_digest(each) for each in several(modules, "modules", "put it in a list")]
 
 
 def checked_part(part: ListingPart) -> ListingPart:
@@ -378,7 +378,7 @@ def checked_question(
 def _checked_origin(origin: Origin) -> Origin:
     of_kind(origin, Origin, _ORIGIN_HINT)
     checked = Origin(
-        digest_of(origin.module),
+        unchecked_digest(origin.module),
         checked_path(origin.path),
         checked_kernel(origin.kernel),
         checked_section(origin.section),

@@ -145,6 +145,29 @@ def in_spirv(path: str) -> str:
     return f"its SPIR-V has it: --object {path}"
 
 
+_LARGE_INTEGER = 1
+
+
+def large_integer(value: int) -> tuple[int, bytes]:
+    """What msgpack has for an integer that takes more than 64 bits: an extension, with its type and its bytes, which
+    are little-endian two's complement."""
+    return _LARGE_INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+
+
+def _from_extension(kind: int, data: bytes) -> int:
+    if kind != _LARGE_INTEGER:
+        raise ValueError(f"extension type {kind} is not known")
+    return int.from_bytes(data, "little", signed=True)
+
+
+UNPACKING: Mapping[str, Any] = {
+    "ext_hook": _from_extension,
+    "unicode_errors": "surrogatepass",
+    "strict_map_key": False,
+}
+"""The options with which msgpack unpacks facts, with any integer and any text."""
+
+
 class ModuleRecord(NamedTuple):
     """A line of the module catalogue. ``label`` is what the one who brought it called it; ``create_time`` is seconds
     since the epoch; ``failure`` is the remembered reason why it cannot be read ("" when it can, or was not tried)."""

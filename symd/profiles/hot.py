@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from symd.errors import BadQuery
@@ -51,13 +51,14 @@ class ProfilePlace(NamedTuple):
 
 class HotRow(NamedTuple):
     """The sum of a place: ``values`` has one for each column of the profile, ``weight`` is what places are ordered by.
-    ``callers`` are the frames that the place was inlined into, innermost first, where most of its weight is;
-    ``other_callers`` counts the other ways in which it was inlined or called."""
+    ``callers`` are the frames that the place was inlined into, innermost first, where most of its weight is, and
+    ``caller_weight`` is how much that is; ``other_callers`` counts the other ways in which it was inlined or called."""
 
     place: ProfilePlace
     weight: Value
     values: tuple[Value, ...]
     callers: tuple[Frame, ...]
+    caller_weight: Value
     other_callers: int = 0
 
 
@@ -99,10 +100,10 @@ def hot(
             row[column] += number
         chains = heaviest.setdefault(place, {})
         chains[callers] = chains.get(callers, 0) + columns.sample_weight(counted)
-    rows = [
-        HotRow(place, columns.weight(row), tuple(row), max(chains, key=lambda each: chains[each]), len(chains) - 1)
-        for (place, row), chains in zip(sums.items(), heaviest.values(), strict=True)
-    ]
+    rows = []
+    for (place, row), chains in zip(sums.items(), heaviest.values(), strict=True):
+        callers, weight = max(chains.items(), key=itemgetter(1))
+        rows.append(HotRow(place, columns.weight(row), tuple(row), callers, weight, len(chains) - 1))
     rows.sort(key=lambda row: (-row.weight, *(str(each) for each in row.place)))
     return HotProfile(by, tuple(rows), sum(row.weight for row in rows), columns)
 
@@ -123,6 +124,7 @@ def _stalls(profile: SampledProfile, columns: SampleColumns, value: str | None) 
             sums[at],
             tuple(number if column == at else 0 for column, number in enumerate(sums)),
             (),
+            sums[at],
         )
         for at in shown
         if sums[at]

@@ -14,7 +14,7 @@ from symd.errors import Malformed, SymdError
 from symd.model.answers import Frame
 from symd.profiles.addresses import AddressBatch, AddressOrigin, AddressOrigins, MappedRange
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.protobuf import LENGTH, FunctionKey, FunctionTable, StringTable, each_field, parsed
+from symd.profiles.protobuf import LENGTH, FunctionKey, ProfileFunctions, StringTable, each_field, parsed
 from symd.profiles.resolver import Resolver, crc_names
 from symd.profiles.samples import (
     PROCESSES,
@@ -192,7 +192,7 @@ def _sampled_kernel(location: otlp_pb2.Location, tables: OtlpTables) -> str | No
     return called if called and not function.filename_strindex else None
 
 
-def _functions(tables: OtlpTables) -> FunctionTable:
+def _functions(tables: OtlpTables) -> ProfileFunctions:
     table = tables.message.function_table
     known: dict[FunctionKey, int] = {}
     for number, one in enumerate(table):
@@ -209,7 +209,7 @@ def _functions(tables: OtlpTables) -> FunctionTable:
         )
         return len(table) - 1
 
-    return FunctionTable(known, tables.strings, add)
+    return ProfileFunctions(known, tables.strings, add)
 
 
 def _crc_names(names: Iterable[str]) -> list[str]:

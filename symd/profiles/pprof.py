@@ -18,7 +18,7 @@ from symd.profiles.protobuf import (
     LENGTH,
     VARINT,
     FunctionKey,
-    FunctionTable,
+    ProfileFunctions,
     StringTable,
     each_field,
     parsed,
@@ -116,7 +116,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(message.SerializeToString() if tally.resolved else data, report)
 
 
-def _functions(profile: _Tables) -> FunctionTable:
+def _functions(profile: _Tables) -> ProfileFunctions:
     known: dict[FunctionKey, int] = {}
     for one in profile.message.function:
         if one.id:
@@ -130,7 +130,7 @@ def _new_functions(
     strings: StringTable,
     known: dict[FunctionKey, int],
     first: int,
-) -> FunctionTable:
+) -> ProfileFunctions:
     """The function table of a profile; ``first`` is the id of the next new function."""
     begin = len(message.function)
 
@@ -140,10 +140,10 @@ def _new_functions(
         message.function.add(id=number, name=name, system_name=system_name, filename=filename, start_line=start_line)
         return number
 
-    return FunctionTable(known, strings, add)
+    return ProfileFunctions(known, strings, add)
 
 
-def _add_lines(location: pprof_pb2.Location, frames: Iterable[Frame], functions: FunctionTable) -> None:
+def _add_lines(location: pprof_pb2.Location, frames: Iterable[Frame], functions: ProfileFunctions) -> None:
     """Add the lines of a location: leaf first, as frames are."""
     for frame in frames:
         location.line.add(function_id=functions.number(frame), line=frame.line, column=frame.column)

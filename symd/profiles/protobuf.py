@@ -137,7 +137,7 @@ FunctionKey = tuple[int, int, int, int]
 """Indexes of name, system name and file name in the string table, and the start line."""
 
 
-class FunctionTable:
+class ProfileFunctions:
     """The function table of a message. ``known`` are the functions that it has, by what they say; ``add`` adds one, and
     returns its number."""
 

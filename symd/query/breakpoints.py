@@ -26,11 +26,11 @@ from symd.model.breakpoints import (
     Refusal,
     SourceLine,
 )
+from symd.model.cancellation import check_cancelled
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.sources import PathRule
-from symd.model.waiting import check_wanted
 from symd.query.code_places import CodePlaces, has_doubted_line
 from symd.query.function_names import starts_of_each, suggestions
 from symd.query.names import MAX_PATTERN, find_names
@@ -265,7 +265,7 @@ def _frames(index: Index, rows: I64, leaf: I64) -> I64:
 def answered(index: Index, breakpoints: Sequence[Breakpoint]) -> Iterator[tuple[Breakpoint, Located]]:
     """The answers that say something: a module without the file, or the function, says nothing."""
     for each in breakpoints:
-        check_wanted()
+        check_cancelled()
         try:
             answer = locate(
                 index, each.where, each.path, every_address=each.every_address, rules=each.rules, targets=each.targets

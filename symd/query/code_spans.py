@@ -18,10 +18,10 @@ from symd.index import Index
 from symd.index.lookup import Start
 from symd.model.addresses import ByDevice, Query, SectionOffset, SectionRange
 from symd.model.answers import Answer, Answers, CodeRanges, FrameCode, Reason
+from symd.model.cancellation import check_cancelled
 from symd.model.columns import I64, U8, U32, U64
 from symd.model.debug_info import RowFlag
 from symd.model.line_tables import Around, CodePart, CodeSpan, Instructions
-from symd.model.waiting import check_wanted
 from symd.query import function_names
 from symd.query.symbolize import NameSearchBudget, symbolize_one
 
@@ -264,7 +264,7 @@ def ranged(index: Index, answers: Answers) -> Answers:
     check_ranged(len(answers))
     finder, found = CodeFinder(index), dict[int, CodeRanges]()
     for number, answer in enumerate(answers):
-        check_wanted()
+        check_cancelled()
         if answer.section_offset is not None:
             found[number] = finder.around(int(answers.text_section[number]) - 1, answer)
     return replace(answers, ranges=found)

@@ -16,8 +16,8 @@ from symd.index import Index
 from symd.index.format import Column
 from symd.index.lookup import Start
 from symd.model.answers import Candidate
+from symd.model.cancellation import check_cancelled
 from symd.model.columns import I64
-from symd.model.waiting import check_wanted
 from symd.query.function_spellings import (
     MAX_LENGTH,
     Key,
@@ -163,7 +163,7 @@ def _holding(index: Index, asked: Mapping[str, Spelled], count: int) -> Column:
         return np.arange(len(strings)) if words else np.zeros(0, np.int64)
     holding = [np.zeros(0, np.int64)]
     for word in words:
-        check_wanted()
+        check_cancelled()
         holding.append(strings.holding(word))
     return np.concatenate(holding)
 

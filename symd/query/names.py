@@ -18,8 +18,8 @@ import numpy as np
 
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
+from symd.model.cancellation import check_cancelled
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.model.waiting import check_wanted
 from symd.query.function_names import Compared, in_small_letters
 from symd.query.function_spellings import compact, spellings, stands_in_no_name, taken_apart
 from symd.query.source_files import ends_with, normal
@@ -177,7 +177,7 @@ def _matcher(index: Index, wanted: NameQuery) -> Callable[[str, str], bool]:
         return found
 
     def test(name: str, linkage: str) -> bool:
-        check_wanted()
+        check_cancelled()
         return any(is_meant(each) for each in (name, linkage) if each)
 
     return test
@@ -188,7 +188,7 @@ def _means(index: Index, wanted: NameQuery) -> Callable[[str], bool]:
     for. Capital letters mean small ones where nothing else is meant, as in Fortran."""
     for pattern in filter(None, (wanted.pattern, in_small_letters(wanted.pattern))):
         asked = taken_apart(pattern)
-        compared = Compared({pattern: asked}, lambda _: check_wanted())
+        compared = Compared({pattern: asked}, lambda _: check_cancelled())
         strings = index.strings
         meant = {
             text for number in strings.holding(asked.anchor).tolist() if compared.meant_by(text := strings[number])
@@ -234,7 +234,7 @@ def _file_matcher(wanted: NameQuery) -> Callable[[str], Any]:
     fits = _text_matcher(wanted)
 
     def test(path: str) -> Any:
-        check_wanted()
+        check_cancelled()
         if wanted.match is Match.EXACT:
             return ends_with(normal(path), normal(wanted.pattern))
         return fits(path) or fits(normal(path).rpartition("/")[2])

@@ -18,9 +18,9 @@ from symd.debuginfo.embedded_sources import embedded_sources
 from symd.debuginfo.line_table_texts import EmbeddedSource
 from symd.errors import ObjectNotFound
 from symd.index import Index
+from symd.model.cancellation import check_cancelled
 from symd.model.code import CodeObject
 from symd.model.sources import PathRule, SourceText, TextOrigin
-from symd.model.waiting import check_wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def matching(
     remapping = Remapping(rules)
     for number, path in enumerate(paths):
         if not number % _BETWEEN_CHECKS:
-            check_wanted()
+            check_cancelled()
         file = normal(remapping.of(path))
         names = {normal(path), file}
         if any(ends_with(name, ending) for name in names):

@@ -19,8 +19,8 @@ from symd.index.format import Column
 from symd.index.lookup import Start, parts_of
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset, wrong_query
 from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
+from symd.model.cancellation import check_cancelled
 from symd.model.columns import U64, in_groups
-from symd.model.waiting import check_wanted
 
 if TYPE_CHECKING:
     from symd.model.contexts import Origin
@@ -39,7 +39,7 @@ class NameSearchBudget:
 
     def spend(self, characters: int) -> None:
         """Count characters of names that were spelled out. Raises ``LimitExceeded``."""
-        check_wanted()
+        check_cancelled()
         self._left -= characters
         if self._left < 0:
             raise LimitExceeded(

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from symd.errors import SymdError
 from symd.model.arguments import checked_timeout
 from symd.rpc.call_errors import ENDED, closed_error, error_of, is_cancelled, undecodable
-from symd.rpc.channel import PAUSES, AsyncConnection, Credentials, Stubs, about_tokens, are_several
+from symd.rpc.channel import PAUSES, AsyncDaemonConnection, Credentials, Stubs, about_tokens, are_several
 from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
 
 
@@ -25,7 +25,7 @@ class AsyncCalls:
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
         self.address, self.timeout = address, checked_timeout(timeout)
         self._credentials = credentials
-        self._connection = AsyncConnection(address, credentials)
+        self._connection = AsyncDaemonConnection(address, credentials)
         self._pauses: tuple[float, ...] = PAUSES if are_several(address) else ()
         self._watch_pauses: tuple[float, ...] = WATCH_PAUSES if are_several(address) else ()
 
@@ -63,7 +63,7 @@ class AsyncCalls:
         attempts = Attempts(self.timeout, pauses)
         while True:
             try:
-                answer = await method(begin(), timeout=attempts.left(), metadata=self._connection.metadata)
+                answer = await method(begin(), timeout=attempts.seconds_left(), metadata=self._connection.metadata)
             except ENDED as error:
                 pause = attempts.next_delay(self._error_of(error))
             else:
@@ -79,13 +79,13 @@ class AsyncCalls:
         while True:
             asked, number = request() if callable(request) else request, 0
             try:
-                call = method(asked, timeout=attempts.left(), metadata=self._connection.metadata)
+                call = method(asked, timeout=attempts.seconds_left(), metadata=self._connection.metadata)
                 try:
                     async for message in call:
                         number += 1
                         if number > delivered:
                             delivered = number
-                            attempts.answered()
+                            attempts.reset()
                             yield self._checked(message)
                 finally:
                     call.cancel()
@@ -124,7 +124,7 @@ class AsyncCalls:
                 call = watch.call()
                 try:
                     async for message in call:
-                        attempts.answered()
+                        attempts.reset()
                         if watch.is_new(self._checked(message)):
                             yield message
                 finally:
@@ -132,8 +132,8 @@ class AsyncCalls:
             except ENDED as error:
                 if (watch.is_cancelled or self._connection.closed.is_set()) and not is_cancelled(error):
                     return
-                if watch.stood():
-                    attempts.answered()
+                if watch.was_established():
+                    attempts.reset()
                 pause = attempts.next_delay(self._error_of(error))
             else:
                 return

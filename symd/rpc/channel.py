@@ -333,7 +333,7 @@ class Stubs:
         self.server: Any = ServerServiceStub(channel)  # type: ignore[no-untyped-call] # generated
 
 
-class Connection:
+class DaemonConnection:
     """A channel of any thread. ``closed`` is set before it is closed; it is that of every client that shares the
     channel."""
 
@@ -347,7 +347,7 @@ class Connection:
         self._channel.close()
 
 
-class AsyncConnection:
+class AsyncDaemonConnection:
     """A connection that belongs to the event loop that runs when it is first used: a channel of gRPC's belongs to
     one."""
 

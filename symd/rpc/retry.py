@@ -31,9 +31,9 @@ started anew."""
 REFUSALS: Final = 300
 """How often, in half a minute, a call without a timeout is sent again while a daemon refuses it unseen."""
 _FIRST_REFUSED_PAUSE: Final = 0.005
-_LONGEST_REFUSED_PAUSE: Final = 0.1
+_MAX_REFUSED_PAUSE: Final = 0.1
 """A call that has ended makes room for one that was refused: sooner than a daemon comes back."""
-_STOOD_SECONDS: Final = 10.0
+_ESTABLISHED_SECONDS: Final = 10.0
 """A watch that was open so long was not refused."""
 
 
@@ -44,21 +44,21 @@ class Attempts:
     def __init__(self, timeout: float | None, pauses: tuple[float, ...] = (), *, is_watch: bool = False) -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
         self._pauses = pauses
-        self._outlived = StoreUnavailable if is_watch else ServerUnavailable
+        self._retried = (ServerUnavailable, StoreUnavailable) if is_watch else (ServerUnavailable,)
         self._lost = self._refusals = 0
 
-    def left(self) -> float | None:
-        """The seconds that are left."""
+    def seconds_left(self) -> float | None:
+        """The seconds until the timeout; None: no end."""
         return None if self._end is None else max(self._end - time.monotonic(), 0.0)
 
-    def answered(self) -> None:
+    def reset(self) -> None:
         """A daemon is there: those that are lost later count from the first."""
         self._lost = self._refusals = 0
 
     def next_delay(self, error: SymdError) -> float:
         """The seconds until the next attempt after one that failed with ``error``. Raises it where there is no next."""
         if isinstance(error, CallRefused) and (self._end is not None or self._refusals < REFUSALS):
-            pause = min(_FIRST_REFUSED_PAUSE * 2.0 ** min(self._refusals, 10), _LONGEST_REFUSED_PAUSE)
+            pause = min(_FIRST_REFUSED_PAUSE * 2.0 ** min(self._refusals, 10), _MAX_REFUSED_PAUSE)
             self._refusals += 1
         elif self._is_lost(error) and self._lost < len(self._pauses):
             pause = self._pauses[self._lost]
@@ -72,7 +72,7 @@ class Attempts:
     def _is_lost(self, error: SymdError) -> bool:
         """Whether the daemon went, or ended the call without a word; an outside part that failed it is no better off
         elsewhere."""
-        return isinstance(error, (ServerUnavailable, self._outlived)) or type(error) is Unavailable
+        return isinstance(error, self._retried) or type(error) is Unavailable
 
 
 class OpenWatch:
@@ -83,7 +83,7 @@ class OpenWatch:
     def __init__(self, begin: Callable[[str], Any], end: Callable[[], None], resume_token: str) -> None:
         self.is_cancelled = False
         self._begin, self._end, self._token = begin, end, resume_token
-        self._since: set[bytes] = set()
+        self._seen_since_token: set[bytes] = set()
         self._begun = time.monotonic()
         self._call = begin(resume_token)
 
@@ -105,17 +105,17 @@ class OpenWatch:
     def is_new(self, message: Any) -> bool:
         """Whether the next message was not told yet."""
         if message.resume_token:
-            self._token, self._since = message.resume_token, set()
+            self._token, self._seen_since_token = message.resume_token, set()
             return True
         name = hashlib.blake2b(message.SerializeToString(deterministic=True), digest_size=16).digest()
-        if name in self._since:
+        if name in self._seen_since_token:
             return False
-        self._since.add(name)
+        self._seen_since_token.add(name)
         return True
 
-    def stood(self) -> bool:
+    def was_established(self) -> bool:
         """Whether the call was open so long that it had its daemon, though nothing happened that it could tell."""
-        return time.monotonic() - self._begun >= _STOOD_SECONDS
+        return time.monotonic() - self._begun >= _ESTABLISHED_SECONDS
 
 
 class WatchSession:

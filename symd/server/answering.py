@@ -31,6 +31,7 @@ from symd.server.messages import (
     COUNTED_BYTES,
     INLINE_BYTES,
     BytesInFlight,
+    Handover,
     Requests,
     Responses,
     message_too_large,
@@ -38,7 +39,7 @@ from symd.server.messages import (
 )
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
-from symd.store.rows import waiting_at_most
+from symd.store.rows import catalogue_lock_timeout
 
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
@@ -58,14 +59,14 @@ class MethodOptions(NamedTuple):
 
     ``right``: what a client needs to call the method. ``work``: the work queue (default: STREAM if a method streams,
     else QUESTION). ``inline``: a fast path on the event loop, which must take no longer than the way to a thread and
-    back, and calls ``note_request``. ``cache_miss``: a fast path in the worker thread for a module whose index is not
+    back, and calls ``note_request``. ``cold``: a fast path in the worker thread for a module whose index is not
     open, before the handler's request is parsed. ``failed``: makes the response to a failed request of a stream.
     """
 
     right: Right
     work: Work | None = None
     inline: FastPath | None = None
-    cache_miss: FastPath | None = None
+    cold: FastPath | None = None
     failed: Failed | None = None
 
 
@@ -79,13 +80,13 @@ def method(
     *,
     work: Work | None = None,
     inline: FastPath | None = None,
-    cache_miss: FastPath | None = None,
+    cold: FastPath | None = None,
     failed: Failed | None = None,
 ) -> Callable[[Handler], Handler]:
     """Decorate a handler with its ``MethodOptions``."""
 
     def noted(handler: Handler) -> Handler:
-        _OPTIONS[handler] = MethodOptions(right, work, inline, cache_miss, failed)
+        _OPTIONS[handler] = MethodOptions(right, work, inline, cold, failed)
         return handler
 
     return noted
@@ -119,13 +120,13 @@ class Method(NamedTuple):
         return self.options.work or (Work.STREAM if self.many_requests or self.many_responses else Work.QUESTION)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the request is no batch, no grab and no message of several."""
+    def has_size_limit(self) -> bool:
+        """Whether ``Limits.request_bytes`` bounds the request: it is no batch, no grab and no message of several."""
         return not self.many_requests and self.options.inline is None and self.work not in (Work.BATCH, Work.GRAB)
 
     def read(self, data: bytes, limits: Limits) -> Message:
         """The request. Raises ``LimitExceeded`` for one that is too large to be read in one go, and ``Malformed``."""
-        if self.is_plain and len(data) > limits.request_bytes:
+        if self.has_size_limit and len(data) > limits.request_bytes:
             raise message_too_large("the request", len(data), "request_bytes", limits.request_bytes)
         if len(data) >= COUNTED_FIELDS_BYTES:
             check_fields(data, self.request.DESCRIPTOR, REQUEST_FIELDS)
@@ -134,25 +135,23 @@ class Method(NamedTuple):
 
 async def serve_unary(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes:
     """One request, one response."""
-    data = await service.waiting.first_message(context, call)
-    if data is EOF:
+    arrived = Handover(await service.waiting.first_message(context, call))
+    if arrived.peek() is EOF:
         raise await _no_message()
-    call.received = len(data)
+    call.received = len(arrived.peek())
     check_deadline(call)
 
-    if method.options.inline is not None and len(data) <= INLINE_BYTES:
-        reply = method.options.inline(service, data, call)
+    if method.options.inline is not None and call.received <= INLINE_BYTES:
+        reply = method.options.inline(service, arrived.peek(), call)
         call.index_was_open = reply is not None
         if reply is not None:
             call.sent = len(reply)
             return reply
 
-    work = _kind_of_work(method, service, data)
+    work = _kind_of_work(method, service, arrived.peek())
     holding = _Holding(service.flight, call.client, context)
-    holding.take(len(data))
-    arrived = [data]
-    del data  # ``arrived`` alone holds the bytes: ``_run_handler`` takes them out, so that they go once they are parsed
-    job = _below_span(call, partial(_runner_for(work), method, service, arrived, call))
+    holding.take(call.received)
+    job = _in_call_span(call, partial(_runner_for(work), method, service, arrived, call))
     response = await service.work_queues[work].run(call.client, job)
 
     holding.release()
@@ -178,7 +177,7 @@ indexes need not be open."""
 
 def _kind_of_question(service: ServiceContext, digest: str | None, size: int) -> Work:
     if digest is not None and not service.engine.is_open(digest):
-        return Work.CACHE_MISS
+        return Work.COLD_QUESTION
     return Work.BATCH if size > BATCH_BYTES else Work.QUESTION
 
 
@@ -207,22 +206,20 @@ class _Holding:
 async def serve_stream(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes | None:
     """Several requests or responses; the response where there is one. A request that is the only one counts as long as
     the call."""
-    first = await service.waiting.first_message(context, call)
-    if first is EOF and not method.many_requests:
+    arrived = Handover(await service.waiting.first_message(context, call))
+    if arrived.peek() is EOF and not method.many_requests:
         raise await _no_message()
     check_deadline(call)
     if not method.many_requests:
-        call.received = len(first)
-        service.flight.keep(call, len(first))
+        call.received = len(arrived.peek())
+        service.flight.keep(call, call.received)
     call.loop = asyncio.get_running_loop()
 
-    requests = (
-        Requests(first, context.read, service.flight, call, service.config.limits) if method.many_requests else None
-    )
+    asked: Requests | Handover[bytes] = arrived
+    if method.many_requests:
+        asked = Requests(arrived.take(), context.read, service.flight, call, service.config.limits)
     responses = Responses(context.write, service.flight, call) if method.many_responses else None
-    asked = requests or [first]
-    del first  # as in ``serve_unary``
-    work = _below_span(call, partial(_run_streaming_handler, method, service, asked, responses, call))
+    work = _in_call_span(call, partial(_run_streaming_handler, method, service, asked, responses, call))
     service.waiting.open(call, context)
     job = call.loop.create_task(service.work_queues[method.work].run(call.client, work))
     job.add_done_callback(_retrieve_error)
@@ -236,7 +233,7 @@ async def serve_stream(method: Method, service: ServiceContext, context: Any, ca
         job.cancel()
 
 
-def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
+def _in_call_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
     """``work`` for another thread: spans that begin there are below the call's, where it has one."""
     if call.span is None:
         return work
@@ -248,46 +245,46 @@ def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
     return spanned
 
 
-_Runner = Callable[[Method, ServiceContext, list[bytes], Call], bytes]
-"""Answers the one request in a list, in a thread of a work queue. Returns the response as bytes."""
+_Runner = Callable[[Method, ServiceContext, Handover[bytes], Call], bytes]
+"""Answers a request, in a thread of a work queue. Returns the response as bytes."""
 
 
 def _runner_for(work: Work) -> _Runner:
-    if work is Work.CACHE_MISS:
-        return _run_without_waiting
-    return _run_while_waited_for if work is Work.WRITE else _run_handler
+    if work is Work.COLD_QUESTION:
+        return _run_unless_pending
+    return _run_write if work is Work.WRITE else _run_handler
 
 
-def _run_without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+def _run_unless_pending(method: Method, service: ServiceContext, arrived: Handover[bytes], call: Call) -> bytes:
     """Answer by the fast path for a cache miss, else by ``_run_handler``. Where another thread makes the index that
     it needs, ``Pending`` is raised and ``arrived`` is as before."""
-    if method.options.cache_miss is not None and len(arrived[0]) <= INLINE_BYTES:
-        reply = method.options.cache_miss(service, arrived[0], call)
+    data = arrived.peek()
+    if method.options.cold is not None and len(data) <= INLINE_BYTES:
+        reply = method.options.cold(service, data, call)
         if reply is not None:
             return reply
-    data = arrived[0]
     with service.engine.without_waiting():
         try:
             return _run_handler(method, service, arrived, call)
         except Pending:
-            arrived.append(data)
+            arrived.put_back(data)
             raise
 
 
-def _run_while_waited_for(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """``_run_without_waiting``, but where others change the catalogue they are waited for no longer than the caller
+def _run_write(method: Method, service: ServiceContext, arrived: Handover[bytes], call: Call) -> bytes:
+    """``_run_unless_pending``, but where others change the catalogue they are waited for no longer than the caller
     waits."""
-    with waiting_at_most(call.time_remaining()):
-        return _run_without_waiting(method, service, arrived, call)
+    with catalogue_lock_timeout(call.time_remaining()):
+        return _run_unless_pending(method, service, arrived, call)
 
 
-def _run_handler(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """Parse the request in ``arrived``, call the handler and serialize its response. ``arrived`` is emptied, so that
-    the bytes are held no longer than to be parsed; and the request is the handler's alone, which may let go of it."""
+def _run_handler(method: Method, service: ServiceContext, arrived: Handover[bytes], call: Call) -> bytes:
+    """Take and parse the request, call the handler and serialize its response. The parsed request is the handler's
+    alone, which may let go of it."""
     limits = service.config.limits
-    asked = [method.read(arrived.pop(), limits)]
-    note_request(call, asked[0])
-    return _serialized(method.handle(service, asked.pop(), call), limits)
+    request = Handover(method.read(arrived.take(), limits))
+    note_request(call, request.peek())
+    return _serialized(method.handle(service, request.take(), call), limits)
 
 
 def _serialized(response: Message | bytes, limits: Limits) -> bytes:
@@ -301,12 +298,11 @@ def _serialized(response: Message | bytes, limits: Limits) -> bytes:
 def _run_streaming_handler(
     method: Method,
     service: ServiceContext,
-    asked: Requests | list[bytes],
+    asked: Requests | Handover[bytes],
     responses: Responses | None,
     call: Call,
 ) -> bytes | None:
-    """Answer a call with streams, in a thread of the work queue. ``asked`` is emptied, so that the handler alone holds
-    its message."""
+    """Answer a call with streams, in a thread of the work queue."""
     limits = service.config.limits
     if method.options.failed is not None and isinstance(asked, Requests) and responses is not None:
         _serve_each_request(method, service, asked, responses, call)
@@ -328,11 +324,9 @@ def _serve_each_request(
     method: Method, service: ServiceContext, requests: Requests, responses: Responses, call: Call
 ) -> None:
     """Answer each request in the work queue in which a call of its own would be answered."""
-    for data in requests:
+    for arrived in map(Handover, requests):
         call.check_let_in()
-        call.received += len(data)
-        arrived = [data]
-        del data  # as in ``serve_unary``
+        call.received += len(arrived.peek())
         response = _serve_in_own_queue(method, service, arrived, call)
         call.sent += len(response)
         responses.put(response)
@@ -341,30 +335,30 @@ def _serve_each_request(
             return
 
 
-def _serve_in_own_queue(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """Answer the one request in ``arrived``, which is emptied, in its work queue."""
-    digest = leading_digest_of_batch(arrived[0])
-    work = Work.BATCH if digest is None else _kind_of_question(service, digest, len(arrived[0]))
+def _serve_in_own_queue(method: Method, service: ServiceContext, arrived: Handover[bytes], call: Call) -> bytes:
+    """Answer a request of a stream in its work queue."""
+    digest = leading_digest_of_batch(arrived.peek())
+    work = Work.BATCH if digest is None else _kind_of_question(service, digest, len(arrived.peek()))
     run = _runner_for(work)
     try:
         return service.work_queues[work].run_for(call, lambda: run(method, service, arrived, call))
     except SymdError as error:
-        if method.options.failed is None or not arrived:
+        if method.options.failed is None or arrived.is_taken:
             raise
         limits = service.config.limits  # the work queue refused it
-        return _serialized(method.options.failed(method.read(arrived.pop(), limits), error), limits)
+        return _serialized(method.options.failed(method.read(arrived.take(), limits), error), limits)
 
 
-def _asked(method: Method, asked: Requests | list[bytes], limits: Limits, call: Call) -> Any:
+def _asked(method: Method, asked: Requests | Handover[bytes], limits: Limits, call: Call) -> Any:
     """The request, or an iterator of them."""
     if isinstance(asked, Requests):
-        return Asked(method, asked, limits, call)
-    request = method.read(asked.pop(), limits)
+        return RequestIterator(method, asked, limits, call)
+    request = method.read(asked.take(), limits)
     note_request(call, request)
     return request
 
 
-class Asked(Iterator[Any]):
+class RequestIterator(Iterator[Any]):
     """The requests of a stream, for its handler's thread, which waits for the next one. ``poll`` does not."""
 
     def __init__(self, method: Method, requests: Requests, limits: Limits, call: Call) -> None:

@@ -17,17 +17,17 @@ from symd.model.texts import utf8_size
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, add_device_answer, used_text_sections, write_columns
 from symd.rpc.wire.queries import Batch, from_request
 from symd.server.call import Call
-from symd.server.guard import while_waited_for
+from symd.server.guard import cancelled_with_call
 from symd.server.logs import note_request
-from symd.server.messages import parsed
+from symd.server.messages import Handover, parsed
 from symd.server.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
-QUERIES_AT_ONCE = 4
+INLINE_QUERIES = 4
 """Queries that may be answered on the event loop."""
-FRAMES_AT_ONCE = 32
+INLINE_FRAMES = 32
 """Frames of an answer that may be written there."""
-TEXT_AT_ONCE = 64 << 10
+INLINE_TEXT = 64 << 10
 """Bytes of their texts: such an answer is counted nowhere."""
 ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES, SECTION_BYTES, RANGE_BYTES = 32, 16, 8, 8, 16
 """About what an answer, a frame, a candidate, a text section and a range of one take beside their texts."""
@@ -42,9 +42,9 @@ def reply_from_open_index(service: ServiceContext, data: bytes, call: Call) -> b
     note_request(call, request)
     batch = from_request(request, service.config.limits.batch)
     queries = _row_queries(batch)
-    if not 0 < len(queries) <= QUERIES_AT_ONCE:
+    if not 0 < len(queries) <= INLINE_QUERIES:
         return None
-    return _few_answers(service.engine.answer_from_open_index, batch.digest, batch.path, queries)
+    return _small_reply(service.engine.answer_from_open_index, batch.digest, batch.path, queries)
 
 
 def reply_from_index_file(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
@@ -55,7 +55,7 @@ def reply_from_index_file(service: ServiceContext, data: bytes, _call: Call) -> 
     queries = _row_queries(batch)
     if batch.path is not None or len(queries) != 1 or not isinstance(queries[0], ByAddress):
         return None
-    return _few_answers(service.engine.answer_from_index_file, batch.digest, None, queries)
+    return _small_reply(service.engine.answer_from_index_file, batch.digest, None, queries)
 
 
 def _row_queries(batch: Batch) -> Sequence[Query]:
@@ -64,7 +64,7 @@ def _row_queries(batch: Batch) -> Sequence[Query]:
     return batch.queries if plain else ()
 
 
-def _few_answers(
+def _small_reply(
     one: Callable[[str, Query, str | None], Answer | None], digest: str, path: str | None, queries: Sequence[Query]
 ) -> bytes | None:
     """The serialized response with the answers that ``one`` gives; None where it gives none to a query, or one with
@@ -73,44 +73,46 @@ def _few_answers(
     rows = response.answers
     for query in queries:
         found = one(digest, query, path)
-        if found is None or len(found.frames) > FRAMES_AT_ONCE or _text_size(found) > TEXT_AT_ONCE:
+        if found is None or len(found.frames) > INLINE_FRAMES or _text_size(found) > INLINE_TEXT:
             return None
         add_answer(rows, found)
     return response.SerializeToString()
 
 
-def answer(service: ServiceContext, asked: list[SymbolizeRequest], response: SymbolizeResponse, call: Call) -> None:
-    """Write the answers into the empty ``response``, in the form that was asked for. ``asked`` has the request and is
-    emptied: a large one, read, takes its memory a second time. Raises ``LimitExceeded`` before it looks at too large a
-    batch."""
-    with service.addresses_at_work.acquired(_count(asked[0])), while_waited_for(call, service.config.limits):
-        _answer(service, asked, response, call.tables)
+def symbolize_into(
+    response: SymbolizeResponse, service: ServiceContext, asked: Handover[SymbolizeRequest], call: Call
+) -> None:
+    """Take the request and write its answers into the empty ``response``, in the form that was asked for. Raises
+    ``LimitExceeded`` before it looks at too large a batch."""
+    with (
+        service.addresses_at_work.acquired(_query_count(asked.peek())),
+        cancelled_with_call(call, service.config.limits),
+    ):
+        _dispatch(service, from_request(asked.take(), service.config.limits.batch), response, call.tables)
 
 
-def _count(request: SymbolizeRequest) -> int:
+def _query_count(request: SymbolizeRequest) -> int:
     return request.packed_queries.count if request.HasField("packed_queries") else len(request.queries)
 
 
-def _answer(
-    service: ServiceContext, asked: list[SymbolizeRequest], response: SymbolizeResponse, sent: set[bytes]
-) -> None:
-    batch = from_request(asked.pop(), service.config.limits.batch)
+def _dispatch(service: ServiceContext, batch: Batch, response: SymbolizeResponse, sent: set[bytes]) -> None:
+    """Answer a batch in the way that what it asks for takes."""
     queries = _row_queries(batch)
     if 0 < len(queries) <= PLAIN_PYTHON_ANSWERS:
         rows, one = response.answers, service.engine.symbolize_one
-        room = ResponseSizeLimit(service.config.limits)
+        budget = ResponseSizeLimit(service.config.limits)
         for query in queries:
-            add_answer(rows, room.taken_by(one(batch.digest, query, batch.path)))
+            add_answer(rows, budget.count_answer(one(batch.digest, query, batch.path)))
     elif batch.column is not None and batch.one is None:
-        _answer_several(service, batch, batch.column, response, sent)
+        _answer_device_or_several_modules(service, batch, batch.column, response, sent)
     elif batch.as_columns:
-        _write_columns(service, batch, response, _answers(service, batch), sent)
+        _write_columns(service, batch, response, _answers_of_one_module(service, batch), sent)
     else:
         check_rows(batch)
-        _write_rows(response, _answers(service, batch), ResponseSizeLimit(service.config.limits))
+        _write_rows(response, _answers_of_one_module(service, batch), ResponseSizeLimit(service.config.limits))
 
 
-def _answer_several(
+def _answer_device_or_several_modules(
     service: ServiceContext, batch: Batch, column: ColumnQuestion, response: SymbolizeResponse, sent: set[bytes]
 ) -> None:
     """Answer what is in device memory, or in several modules."""
@@ -123,10 +125,10 @@ def _answer_several(
         check_device_candidates(answers, service.config.limits)
         _write_columns(service, batch, response, answers, sent)
         return
-    room = ResponseSizeLimit(service.config.limits)
+    budget = ResponseSizeLimit(service.config.limits)
     for number, each in enumerate(answers):
-        room.taken_by(each.answer)
-        room.take_device_candidates(each.candidates)
+        budget.count_answer(each.answer)
+        budget.count_device_candidates(each.candidates)
         if batch.asked and not isinstance(batch.asked[number], ByDevice):
             add_answer(response.answers, each.answer)
         else:
@@ -149,7 +151,7 @@ def _wrote_each_place_once(
     return True
 
 
-def _answers(service: ServiceContext, batch: Batch) -> Answers:
+def _answers_of_one_module(service: ServiceContext, batch: Batch) -> Answers:
     digest, path, column, one = batch.digest, batch.path, batch.column, batch.one
     if column is None or one is None:
         return service.engine.symbolize(
@@ -169,50 +171,50 @@ class ResponseSizeLimit:
     def __init__(self, limits: Limits) -> None:
         self._most = self._left = limits.response_bytes
 
-    def taken_by(self, answer: Answer) -> Answer:
+    def count_answer(self, answer: Answer) -> Answer:
         """The answer. Raises ``LimitExceeded`` where there is no room for it."""
-        self._take(ROW_BYTES + FRAME_BYTES * len(answer.frames) + _text_size(answer), "answers")
-        self.take_candidates(answer.candidates)
+        self._add(ROW_BYTES + FRAME_BYTES * len(answer.frames) + _text_size(answer), "answers")
+        self.count_candidates(answer.candidates)
         for each in answer.ranges.frames if answer.ranges is not None else ():
-            self._take(RANGE_BYTES * len(each.code) + utf8_size(each.declared_file), "ranges")
+            self._add(RANGE_BYTES * len(each.code) + utf8_size(each.declared_file), "ranges")
         return answer
 
-    def take_frames(self, frames: Sequence[Frame]) -> None:
+    def count_frames(self, frames: Sequence[Frame]) -> None:
         """Count frames. Raises ``LimitExceeded`` where the response has no room for them."""
-        self._take(FRAME_BYTES * len(frames) + _frames_text_size(frames), "frames")
+        self._add(FRAME_BYTES * len(frames) + _frames_text_size(frames), "frames")
 
-    def take_variables(self, size: int) -> None:
+    def count_variables(self, size: int) -> None:
         """Count the bytes that what is in scope at one place takes. Raises ``LimitExceeded`` where there is no room for
         them."""
-        self._take(size, "variables")
+        self._add(size, "variables")
 
-    def take_candidates(self, candidates: Iterable[Candidate]) -> None:
+    def count_candidates(self, candidates: Iterable[Candidate]) -> None:
         """Count candidates. Raises ``LimitExceeded`` where the response has no room for them."""
         for each in candidates:
             texts = each.path, each.section, each.kernel, each.function
-            self._take(CANDIDATE_BYTES + sum(map(utf8_size, texts)), "candidates")
+            self._add(CANDIDATE_BYTES + sum(map(utf8_size, texts)), "candidates")
 
-    def take_texts(self, table: Locations, numbers: U32) -> None:
+    def count_texts(self, table: Locations, numbers: U32) -> None:
         """Count the texts of the locations with these numbers, each of which is there once. Raises
         ``LimitExceeded`` where there is no room for them."""
         assert isinstance(table.strings, Strings)  # noqa: S101 - ``_is_long``
-        self._take(table.strings.sizes(used_strings(table, numbers)), "texts")
+        self._add(table.strings.sizes(used_strings(table, numbers)), "texts")
 
-    def take_text_sections(self, sections: Iterable[TextSection]) -> None:
+    def count_text_sections(self, sections: Iterable[TextSection]) -> None:
         """Count the text sections that columns name. Raises ``LimitExceeded`` where there is no room for them."""
         for each in sections:
-            self._take(SECTION_BYTES + utf8_size(each.path) + utf8_size(each.section), "text sections")
+            self._add(SECTION_BYTES + utf8_size(each.path) + utf8_size(each.section), "text sections")
 
-    def take_device_candidates(self, candidates: Iterable[DeviceCandidate]) -> None:
+    def count_device_candidates(self, candidates: Iterable[DeviceCandidate]) -> None:
         """Count what device addresses could mean. Raises ``LimitExceeded`` where there is no room for it."""
         for each in candidates:
             size = DEVICE_CANDIDATE_BYTES + utf8_size(each.path)
             match each.query:
                 case ByKernel(name) | BySection(str(name)):
                     size += utf8_size(name)
-            self._take(size, "candidates")
+            self._add(size, "candidates")
 
-    def _take(self, size: int, what: str) -> None:
+    def _add(self, size: int, what: str) -> None:
         self._left -= size
         if self._left < 0:
             raise LimitExceeded(
@@ -253,20 +255,20 @@ def check_rows(batch: Batch) -> None:
 
 def check_device_candidates(answers: DeviceAnswers, limits: Limits) -> None:
     """Raises ``LimitExceeded`` where a response has no room for what its ambiguous addresses could mean."""
-    room = ResponseSizeLimit(limits)
+    budget = ResponseSizeLimit(limits)
     for candidates in answers.candidates.values():
-        room.take_device_candidates(candidates)
+        budget.count_device_candidates(candidates)
 
 
 def check_columns(answers: Answers, limits: Limits) -> None:
     """Raises ``LimitExceeded`` where a response has no room for the texts, the text sections and the candidates of
     columns."""
-    room = ResponseSizeLimit(limits)
+    budget = ResponseSizeLimit(limits)
     if _is_long(answers.locations, limits):
-        room.take_texts(answers.locations, answers.location)
-    room.take_text_sections(answers.text_sections[number - 1] for number in used_text_sections(answers).tolist())
+        budget.count_texts(answers.locations, answers.location)
+    budget.count_text_sections(answers.text_sections[number - 1] for number in used_text_sections(answers).tolist())
     for candidates in answers.candidates.values():
-        room.take_candidates(candidates)
+        budget.count_candidates(candidates)
 
 
 def _is_long(table: Locations, limits: Limits) -> bool:
@@ -275,10 +277,10 @@ def _is_long(table: Locations, limits: Limits) -> bool:
     return isinstance(table.strings, Strings) and table.strings.text_bytes > limits.response_bytes
 
 
-def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: ResponseSizeLimit) -> None:
+def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], budget: ResponseSizeLimit) -> None:
     rows = response.answers
     for each in answers:
-        add_answer(rows, room.taken_by(each))
+        add_answer(rows, budget.count_answer(each))
 
 
 def _write_columns(

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 from symd.config import Limits, default_cache, default_drivers, default_socket, default_store
 from symd.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class Right(enum.Enum):
     """What a client may do. No right holds another: whoever is to upload and to ask needs both ``READ`` and
@@ -46,10 +49,6 @@ def rights_text(rights: Iterable[Right]) -> str:
     """What ``parse_rights`` reads, in the order of ``Right``."""
     have = set(rights)
     return ",".join(right.value for right in Right if right in have)
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,14 +16,14 @@ from grpc_status import rpc_status
 
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, SymdError
-from symd.model.waiting import waited_for
+from symd.model.cancellation import cancelled_by
 from symd.rpc.wire.failures import to_status
 from symd.server.authentication import Authenticator
 from symd.server.call import Call, CallEnded, next_number
 from symd.server.config import Right
 from symd.server.logs import CANCELLED, OK, audit, defect, log_request
 from symd.server.metrics import Metrics
-from symd.server.waiting import waited_for_at_most
+from symd.server.waiting import with_question_limit
 from symd.store.catalogue import is_locked
 
 if TYPE_CHECKING:
@@ -127,23 +127,15 @@ def check_deadline(call: Call) -> None:
         raise DeadlineExceeded("the deadline passed before the work began", hint="allow more time")
 
 
-def while_waited_for(call: Call, limits: Limits) -> AbstractContextManager[None]:
+def cancelled_with_call(call: Call, limits: Limits) -> AbstractContextManager[None]:
     """Inside, a question that may take long ends between its steps, in a thread of its work queue: with ``CallEnded``
     once nobody waits, ``DeadlineExceeded``, and ``LimitExceeded`` where it takes longer than ``question_seconds``."""
-    return waited_for(waited_for_at_most(limits, partial(check_waited_for, call)))
+    return cancelled_by(with_question_limit(limits, partial(check_call_active, call)))
 
 
-def check_waited_for(call: Call) -> None:
+def check_call_active(call: Call) -> None:
     """Raises ``CallEnded`` where nobody waits for the call any more, and ``DeadlineExceeded``; for work that has a
     time limit of its own."""
     if not call.is_active():
         raise CallEnded
     check_deadline(call)
-
-
-def while_wanted(items: Iterable[Any], call: Call) -> Iterator[Any]:
-    """The items, as long as the caller is there and has time left."""
-    for item in items:
-        if not call.is_active():
-            return
-        yield item

@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from symd.engine.debuginfod_client import Upstream
+from symd.engine.debuginfod_client import DebuginfodServers
 from symd.errors import FailedPrecondition, SymdError, Unauthenticated, Unavailable
 from symd.model.sources import SourceText
 from symd.rpc.addresses import BACKLOG, bound, is_loopback, parsed
@@ -48,7 +48,7 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """What Prometheus' text format is called."""
 
 _WORK: Final[Mapping[CostClass, Work]] = {
-    CostClass.QUESTION: Work.CACHE_MISS,
+    CostClass.QUESTION: Work.COLD_QUESTION,
     CostClass.LARGE: Work.LARGE,
     CostClass.UPLOAD: Work.UPLOAD,
     CostClass.FETCH: Work.FETCH,
@@ -77,7 +77,11 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
     with ExitStack() as stack:
         stack.callback(listener.close)
         http_authenticator: HttpAuthenticator = secret or _DaemonAuthenticator(authenticator)
-        fetch = ModuleFetcher(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
+        fetch = (
+            ModuleFetcher(daemon.engine, DebuginfodServers(config.debuginfod, config.limits))
+            if config.debuginfod
+            else None
+        )
         counted = metrics.http() if metrics is not None else None
         sources = partial(_sources, daemon, config)
         colour = stack.enter_context(closing(ColouredApart()))

@@ -105,7 +105,7 @@ async def _new_server(handler: grpc.GenericRpcHandler, options: Options) -> grpc
 UNIX = "unix:"
 _LOCK = ".symd.lock"
 TLS = "tls:"
-LONGEST_PATH = 107
+MAX_PATH = 107
 """Bytes of a Unix socket's path (unix(7): sun_path, less its end)."""
 
 
@@ -141,7 +141,7 @@ def socket_path(address: str) -> Path:
 
 def _checked(path: Path, address: str) -> Path:
     """The path, unless it is too long for a socket."""
-    if address == UNIX or max(len(os.fsencode(each)) for each in (path, _given(path))) > LONGEST_PATH:
+    if address == UNIX or max(len(os.fsencode(each)) for each in (path, _given(path))) > MAX_PATH:
         raise InvalidInput(
             "a Unix socket's path has 1 to 107 bytes", where=address, hint="choose a shorter path with --address"
         )

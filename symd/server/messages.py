@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from grpc.aio import EOF, BaseError
@@ -67,6 +67,32 @@ def parsed_inline(kind: type[M], data: bytes, what: str) -> M:
     if len(data) > INLINE_BYTES:
         raise Malformed(f"a {what} of {len(data)} bytes, at most {INLINE_BYTES} are read", where="the request")
     return parsed(kind, data, what)
+
+
+class Handover(Generic[T]):
+    """A message on its way from one function to another, which takes it once. Once read, a large message takes its
+    memory a second time: whoever waits for the answer meanwhile holds this, and not the message."""
+
+    __slots__ = ("_message",)
+
+    def __init__(self, message: T) -> None:
+        self._message = [message]
+
+    @property
+    def is_taken(self) -> bool:
+        return not self._message
+
+    def peek(self) -> T:
+        """The message, which stays here. Raises IndexError where it was taken."""
+        return self._message[0]
+
+    def take(self) -> T:
+        """The message, which is no longer held here. Raises IndexError where it was taken."""
+        return self._message.pop()
+
+    def put_back(self, message: T) -> None:
+        """Hold a message that was taken."""
+        self._message.append(message)
 
 
 COUNTED_BYTES = 64 << 10

@@ -20,7 +20,7 @@ from symd.system.process.resources import trim_heap
 
 _STATM = Path("/proc/self/statm")
 _RESIDENT, _SHARED = 1, 2
-_LOOK_PERIOD, _LONGEST_LOOK_PERIOD = 1.0, 60.0
+_LOOK_PERIOD, _MAX_LOOK_PERIOD = 1.0, 60.0
 """Seconds between two looks at the memory; and the most, where little could be given back."""
 GROWTH = 32 << 20
 """Bytes that the memory may be above what it was, before what is free of it is given back."""
@@ -52,7 +52,7 @@ def heap_trimmed() -> Iterator[None]:
                 pause = _LOOK_PERIOD
                 continue
             trim_heap()
-            pause = _LOOK_PERIOD if before - own_bytes() > LITTLE else min(2 * pause, _LONGEST_LOOK_PERIOD)
+            pause = _LOOK_PERIOD if before - own_bytes() > LITTLE else min(2 * pause, _MAX_LOOK_PERIOD)
 
     threading.Thread(target=look, name="symd-memory", daemon=True).start()
     try:
@@ -61,7 +61,7 @@ def heap_trimmed() -> Iterator[None]:
         over.set()
 
 
-PERIOD, LONGEST_PERIOD = 1.0, 60.0
+PERIOD, MAX_PERIOD = 1.0, 60.0
 """Seconds between two readings of how long the first thread had to wait for its processor; and the most for which
 threads are left unpinned before they are pinned again."""
 BUSY_WAIT_FRACTION = 0.2
@@ -107,7 +107,7 @@ def _keep_pinned(threads: Sequence[int], over: threading.Event) -> None:
                 was_free = _ran_freely(threads[0], before, over)
             finally:
                 _unpin(threads)
-            unpinned_seconds = PERIOD if was_free else min(2 * unpinned_seconds, LONGEST_PERIOD)
+            unpinned_seconds = PERIOD if was_free else min(2 * unpinned_seconds, MAX_PERIOD)
             over.wait(unpinned_seconds)
 
 

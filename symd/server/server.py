@@ -248,7 +248,7 @@ CONNECTION_IDLE_SECONDS: Final = 1800.0
 """How long a connection may be without a call before it is closed; a client opens another when it needs one."""
 HANDSHAKE_SECONDS: Final = 10.0
 """The longest a new connection may take to say that it speaks HTTP/2, encryption included."""
-_LEAST_BETWEEN_PINGS: Final = 10_000
+_MIN_BETWEEN_PINGS: Final = 10_000
 """Milliseconds. Who asks more often whether the daemon is there loses the connection."""
 
 
@@ -273,7 +273,7 @@ def options(limits: Limits) -> Options:
         ("grpc.keepalive_permit_without_calls", 1),
         # Clients ask each minute whether the daemon is there; gRPC would close their connections, unless it is told,
         # for less than five.
-        ("grpc.http2.min_ping_interval_without_data_ms", _LEAST_BETWEEN_PINGS),
+        ("grpc.http2.min_ping_interval_without_data_ms", _MIN_BETWEEN_PINGS),
     )
 
 

@@ -25,11 +25,27 @@ from symd.server.messages import MAX_REQUEST, late
 from symd.server.own_process import own_bytes
 from symd.system.process.resources import trim_heap
 
+if TYPE_CHECKING:
+    Context = Any
+    """What grpc.aio gives a handler."""
+
 MESSAGE_SECONDS = 30.0
 """The longest a call may take to send its message after its headers, or the first message of a stream."""
+WAITING_CALLS = 1024
+"""Calls that may wait for their message at a time. Beyond, the one that has waited longest is ended."""
+SWEEP_FRACTION = 0.25
+"""Calls whose time is over are looked for at intervals of this fraction of the shortest time allowed."""
+MAX_SWEEP_PERIOD = 0.05
+"""Seconds between two sweeps, at most."""
+RIGHTS_PERIOD = 1.0
+"""Seconds between two checks whether the clients of open streams still have the right to them: a watch may be silent
+for days."""
+MESSAGE_GROWTH = MAX_REQUEST
+"""Bytes by which the daemon may grow while messages come, whatever it took before: so that memory which something else
+keeps for good does not shut out every message that takes long."""
 
 
-def waited_for_at_most(limits: Limits, check_is_there: Callable[[], None]) -> Callable[[], None]:
+def with_question_limit(limits: Limits, check_is_there: Callable[[], None]) -> Callable[[], None]:
     """What a question that may take long calls between its steps. It raises what ``check_is_there`` raises where nobody
     waits any more, and ``LimitExceeded`` where ``question_seconds`` have passed since now."""
     end = time.monotonic() + limits.question_seconds
@@ -46,24 +62,6 @@ def waited_for_at_most(limits: Limits, check_is_there: Callable[[], None]) -> Ca
     return check
 
 
-if TYPE_CHECKING:
-    Context = Any
-    """What grpc.aio gives a handler."""
-
-WAITING_CALLS = 1024
-"""Calls that may wait for their message at a time. Beyond, the one that has waited longest is ended."""
-SWEEP_FRACTION = 0.25
-"""Calls whose time is over are looked for at intervals of this fraction of the shortest time allowed."""
-LONGEST_SWEEP_PERIOD = 0.05
-"""Seconds between two sweeps, at most."""
-RIGHTS_PERIOD = 1.0
-"""Seconds between two checks whether the clients of open streams still have the right to them: a watch may be silent
-for days."""
-MESSAGE_GROWTH = MAX_REQUEST
-"""Bytes by which the daemon may grow while messages come, whatever it took before: so that memory which something else
-keeps for good does not shut out every message that takes long."""
-
-
 class WaitingCalls:
     """The calls that wait for their first message, each for a bounded time, and the open streams. To be used on one
     event loop."""
@@ -78,7 +76,7 @@ class WaitingCalls:
         self._next_rights_check = 0.0
         self._before = own_bytes()
         """The daemon's memory when no call had waited for long, bytes."""
-        self._period = min(LONGEST_SWEEP_PERIOD, SWEEP_FRACTION * MESSAGE_SECONDS)
+        self._period = min(MAX_SWEEP_PERIOD, SWEEP_FRACTION * MESSAGE_SECONDS)
         self._ending: set[asyncio.Task[None]] = set()
 
     @property

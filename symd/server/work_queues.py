@@ -98,7 +98,7 @@ class Work(StrEnum):
 
     QUESTION = "workers"
     BATCH = "batches"
-    CACHE_MISS = "cold_questions"
+    COLD_QUESTION = "cold_questions"
     LARGE = "large_answers"
     WRITE = "writes"
     UPLOAD = "uploads"
@@ -347,7 +347,7 @@ def _complete(call: asyncio.Future[None]) -> None:
 _WHAT = {
     Work.QUESTION: "questions are answered",
     Work.BATCH: "large batches are answered",
-    Work.CACHE_MISS: "questions about modules that are not open yet are answered",
+    Work.COLD_QUESTION: "questions about modules that are not open yet are answered",
     Work.LARGE: "large answers are made",
     Work.WRITE: "changes of the catalogue are made",
     Work.UPLOAD: "uploads are open",
@@ -377,7 +377,7 @@ def build_work_queues(config: Config) -> WorkQueues:
     }
     return {
         **{work: WorkQueue(work, size, queue) for work, size in shared.items()},
-        Work.CACHE_MISS: WorkQueue(Work.CACHE_MISS, cold, queue, share=(cold + 1) // 2),
+        Work.COLD_QUESTION: WorkQueue(Work.COLD_QUESTION, cold, queue, share=(cold + 1) // 2),
         Work.WRITE: WorkQueue(Work.WRITE, WRITES, queue, share=(WRITES + 1) // 2),
         **{work: WorkQueue(work, size, queue, FREE_THREAD_SECONDS) for work, size in kept.items()},
     }

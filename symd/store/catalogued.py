@@ -23,8 +23,8 @@ from symd.errors import (
     ModuleNotFound,
     SymdError,
     Unsupported,
-    described,
-    from_description,
+    error_from_dict,
+    error_to_dict,
 )
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
@@ -32,10 +32,10 @@ from symd.store import rows
 from symd.store.budgets import Evicted, EvictionLog, Usage, check_label, check_size, moment
 from symd.store.context_log import AliasTable, ContextLog
 from symd.store.files import IncomingFile, disk
-from symd.store.folder import digest_of, not_found
+from symd.store.folder import digest_of_bytes, not_found
 from symd.store.housekeeping import Writability
 from symd.store.module_log import ADDED, ModuleLog, Removals, append_to_log
-from symd.store.rows import CatalogueQueries, Connection, patience
+from symd.store.rows import CatalogueQueries, Connection, lock_timeout_left
 
 LASTING = (InvalidInput, Unsupported, LimitExceeded)
 """Errors that are remembered, because the same bytes meet the same end every time. What time, a driver or a disk
@@ -48,14 +48,14 @@ def lasts(error: SymdError) -> bool:
 
 def encode(error: SymdError) -> str:
     """One JSON object that ``decode`` makes an equal error of."""
-    return json.dumps(described(error))
+    return json.dumps(error_to_dict(error))
 
 
 def decode(text: str) -> SymdError | None:
     """The error again; None when its class, or a field, is one that this version does not know: then it is found out
     anew."""
     try:
-        return from_description(json.loads(text))
+        return error_from_dict(json.loads(text))
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -165,7 +165,7 @@ class ModuleStore(ABC):
     def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
         """Store a module and return its digest. One that is there already keeps its label and format."""
         check_size(memoryview(data).nbytes, self._limits)
-        digest = digest_of(data)
+        digest = digest_of_bytes(data)
         if self.is_stored(digest):
             return digest
         with self.writer() as upload:
@@ -347,14 +347,14 @@ class ModuleStore(ABC):
     def relabel(self, digest: str, label: str) -> None:
         """Give the module another label. Raises ``ModuleNotFound``, and ``LimitExceeded`` for one that is too long."""
         check_label(label)
-        with self._changing(digest, patience()) as connection:
+        with self._changing(digest, lock_timeout_left()) as connection:
             connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
 
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
         Raises ``ModuleNotFound`` where nothing is known of it. Its files go first: where the catalogue refuses the
         rest, it is missing, and may be removed again."""
-        with self._catalogue.writing(seconds=patience()) as connection:
+        with self._catalogue.writing(seconds=lock_timeout_left()) as connection:
             remembered = rows.forget_outcomes(connection, checked_digest(digest))
             if not remembered and not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))

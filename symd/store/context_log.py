@@ -33,7 +33,7 @@ from symd.store import budgets, rows
 from symd.store.event_batch import EventBatch, EventRows
 from symd.store.folder import not_found
 from symd.store.module_log import append_to_log
-from symd.store.rows import CatalogueQueries, Connection, DamagedRow, patience
+from symd.store.rows import CatalogueQueries, Connection, DamagedRow, lock_timeout_left
 
 PAGE = 5000
 """Loads that are read together."""
@@ -127,7 +127,7 @@ class ContextLog:
         when there are too many."""
         description = describe(context)
         name = _id_of(description)
-        with self._catalogue.writing(seconds=patience()) as connection:
+        with self._catalogue.writing(seconds=lock_timeout_left()) as connection:
             connection.execute(
                 "INSERT INTO contexts (id, description, added, revision, segments) VALUES (?, ?, ?, 0, 0)"
                 " ON CONFLICT (id) DO NOTHING",
@@ -161,7 +161,7 @@ class ContextLog:
 
     def remove(self, name: str) -> None:
         """Forget a context with everything that was told of it."""
-        with self._catalogue.writing(seconds=patience()) as connection:
+        with self._catalogue.writing(seconds=lock_timeout_left()) as connection:
             number = _number(connection, name)[0]
             connection.execute("DELETE FROM contexts WHERE number = ?", (number,))
             connection.execute("DELETE FROM aliases WHERE context = ?", (name,))
@@ -173,7 +173,7 @@ class ContextLog:
         have too many of them, or of loads and unloads.
         """
         batch = EventBatch(events, self._catalogue.section)
-        with self._catalogue.writing(seconds=patience()) as connection:
+        with self._catalogue.writing(seconds=lock_timeout_left()) as connection:
             number, revision, segments, told = _number(connection, name)
             rows = EventRows(self._catalogue, connection, number)
             changes = batch.changes(rows.around(batch))
@@ -342,7 +342,7 @@ class AliasTable:
         ``ModuleNotFound``, and ``LimitExceeded`` for names that are too long or too many."""
         for alias in aliases:
             budgets.check_alias(alias)
-        with self._catalogue.writing(seconds=patience()) as connection:
+        with self._catalogue.writing(seconds=lock_timeout_left()) as connection:
             for alias in aliases:
                 _add(connection, alias)
             budgets.check_alias_counts(connection, {alias.module for alias in aliases}, self._limits)
@@ -358,7 +358,7 @@ class AliasTable:
 
     def remove(self, kind: str, key: str, context: str = "") -> None:
         """Forget what the name means in the context with that id, or ("") everywhere. Raises ``AliasNotFound``."""
-        with self._catalogue.writing(seconds=patience()) as connection:
+        with self._catalogue.writing(seconds=lock_timeout_left()) as connection:
             if not connection.execute(_REMOVE, (context, kind, key)).rowcount:
                 raise AliasNotFound(
                     f"no alias {key[:100]!r} of kind {kind[:100]!r}", hint="list the aliases of its module"

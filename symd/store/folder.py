@@ -89,7 +89,7 @@ def not_found(digest: str) -> ModuleNotFound:
     return ModuleNotFound(f"no module {digest} in this store", hint=_ADD, metadata={"module": f"modules/{digest}"})
 
 
-def digest_of(data: bytes | bytearray | memoryview) -> Digest:
+def digest_of_bytes(data: bytes | bytearray | memoryview) -> Digest:
     """Lower-case hexadecimal SHA-256: the name of a module."""
     return Digest(hashlib.sha256(data).hexdigest())
 

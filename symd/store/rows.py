@@ -20,7 +20,7 @@ _thread = threading.local()
 
 
 @contextmanager
-def waiting_at_most(seconds: float | None) -> Iterator[None]:
+def catalogue_lock_timeout(seconds: float | None) -> Iterator[None]:
     """Inside, in this thread, changes wait for the catalogue's lock for so many seconds from now at most; None: as long
     as any change may."""
     _thread.until = None if seconds is None else time.monotonic() + seconds
@@ -30,9 +30,9 @@ def waiting_at_most(seconds: float | None) -> Iterator[None]:
         _thread.until = None
 
 
-def patience() -> float | None:
-    """The seconds of ``waiting_at_most`` that are left; None outside of it. Only changes that are made for one caller
-    ask: an index is made for all who want it, and its rows wait as long as any change may."""
+def lock_timeout_left() -> float | None:
+    """The seconds of ``catalogue_lock_timeout`` that are left; None outside of it. Only changes that are made for one
+    caller ask: an index is made for all who want it, and its rows wait as long as any change may."""
     until: float | None = getattr(_thread, "until", None)
     return None if until is None else max(until - time.monotonic(), 0.0)
 

@@ -34,6 +34,20 @@ def filled(server: str) -> str:
     return server
 
 
+def test_a_file_that_a_daemon_takes_is_said_to_be_there(run: Run, server: str) -> None:
+    name = f"modules/{digest(FILES[0])}"
+    told = run("info", "--server", server, FILES[0])
+    assert (told.code, told.err) == (0, "")
+    assert f"├── daemon  at {server}, which has it as {name}" in told.out.splitlines()
+    assert run("modules", "--server", server).out.startswith(digest(FILES[0])[:16])
+    assert run("info", "--json", "--server", server, FILES[0]).err == (
+        f"symd: {FILES[0]}: the daemon at {server} has it as {name}\n"
+    )
+    for form in ((), ("--json",)):  # a name of the daemon's is no file
+        named = run("info", *form, "--server", server, name)
+        assert (named.err, "daemon  " in named.out) == ("", False)
+
+
 def test_a_terminal_gets_headings_above_the_columns(run: Run, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = run("modules", "--server", filled).out.splitlines()
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

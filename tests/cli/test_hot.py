@@ -350,19 +350,26 @@ def test_callers_are_those_of_most_of_the_weight() -> None:
     found = hot(profile, None, summary)
     first, last = found.rows
     assert (first.weight, [each.line for each in first.callers], first.other_callers) == (7, [9], 1)
+    assert first.caller_weight == 5
     assert (last.weight, last.place.reason) == (1, Reason.UNKNOWN_MODULE)
 
 
-def test_the_other_callers_of_a_line_are_counted(run: Run, tmp_path: Path) -> None:
-    """``mean`` is inlined at three lines, as the frames of the profile say."""
+def test_the_other_callers_of_a_line_are_counted_and_the_largest_has_its_share(run: Run, tmp_path: Path) -> None:
+    """``mean`` is inlined at three lines, as the frames of the profile say, and called at one place."""
     callers = {7: 2, 9: 5, 11: 1}
     profile = tmp_path / "a.folded"
     profile.write_text("".join(f"k (a.c:{line});mean (a.c:3)_[i] {count}\n" for line, count in callers.items()))
-    assert run("hot", profile).out.splitlines()[-1].endswith("a.c:3 mean < k:9, and 2 other callers")
+    assert run("hot", profile).out.splitlines()[-1].endswith("a.c:3 mean < k:9 (62%), and 2 other callers")
     (row,) = run("hot", "--json", profile).json
     assert (row["inlined_into"][0]["line"], row["other_callers"]) == (9, 2)
+    assert (row["value"], row["caller_share"]) == (sum(callers.values()), max(callers.values()) / sum(callers.values()))
+    with profile.open("a") as file:
+        file.write("mean (a.c:3) 12\n")
+    assert run("hot", profile).out.splitlines()[-1].endswith("a.c:3 mean (60% not inlined), and 3 other callers")
+    assert run("hot", "--json", profile).json[0]["caller_share"] == 0.6
     profile.write_text("k (a.c:7);mean (a.c:3)_[i] 1\n")
     assert run("hot", profile).out.splitlines()[-1].endswith("a.c:3 mean < k:7")
+    assert run("hot", "--json", profile).json[0]["caller_share"] == 1
 
 
 @pytest.mark.parametrize("by", ["line", "function", "file"])

@@ -13,7 +13,8 @@ import pytest
 
 from symd.cli.command_line import GROUP, ended
 from symd.cli.process import Terminated
-from symd.cli.verbs import BELOW, MEANT, OTHERS, SECTIONS, SYNONYMS, VERBS, full_name
+from symd.cli.unknown_verbs import MEANT
+from symd.cli.verbs import BELOW, OTHERS, SECTIONS, SYNONYMS, VERBS, full_name
 from symd.client import Client
 from symd.errors import DataLoss, KernelNotFound, LimitExceeded, SymdError
 from tests.cli.conftest import ROOT, SYMD, Run

@@ -335,11 +335,31 @@ OPTIONS = {
     ),
     "a flame graph in a page": (
         ("flamegraph", PPROF, "-o", "x.html"),
-        f"no verb 'flamegraph'; write symd view FILE --profile {PPROF} -o x.html (see",
+        f"; www.speedscope.app draws a flame graph in the browser from the file that this writes: symd profile -m FOLDER --to speedscope {PPROF} -o x.speedscope.json (see",
     ),
     "a profile that is named as a page": (
         ("profile", "-m", f"7={ZEBIN}", "--to", "speedscope", STALLS, "x.html"),
+        f"in a browser; write symd profile -m 7={ZEBIN} --to speedscope {STALLS} x.speedscope.json (see",
+    ),
+    "a profile that is named as a page of no format": (
+        ("profile", "-m", f"7={ZEBIN}", STALLS, "x.html"),
         f"x.html is named as a page, which symd view writes; write symd view {ZEBIN} --profile {STALLS} -o x.html (see",
+    ),
+    "an option of symd's for addr2line": (
+        ("addr2line", "--json", "-fipCe", SHADE, "1978", "shade+0x80"),
+        f"addr2line has no option --json; write symd symbolize --json -C {SHADE} 0x1978 shade+0x80 (see",
+    ),
+    "one with a value": (
+        ("addr2line", "-j", ".text", "-e", SHADE, "--object", "x", "178"),
+        f"has no option --object; write symd symbolize --object x {SHADE} '(.text)+0x178' (see",
+    ),
+    "an option of symd's for addr2line without a module": (
+        ("addr2line", "--json", "0x10"),
+        "write symd symbolize --json FILE 0x10 (see",
+    ),
+    "an option of symd's for llvm-symbolizer": (
+        ("llvm-symbolizer", "--as-written", "--no-demangle", f"--obj={SHADE}", "0x1978"),
+        f"llvm-symbolizer has no option --as-written; write symd symbolize --as-written {SHADE} 0x1978 (see",
     ),
     "folded stacks": (
         ("folded", "--lines", PPROF),
@@ -758,6 +778,10 @@ AT_ONCE = {
     "perf's report": (("perf", "report", ZEBIN, STALLS), ("hot", "--by", "function", ZEBIN, STALLS)),
     "perf's stacks": (("perf", "script", ZEBIN, STALLS), ("profile", ZEBIN, STALLS, "--to", "folded", "-")),
     "pprof's report": (("pprof", "-top", ZEBIN, STALLS), ("top", ZEBIN, STALLS)),
+    "pprof's functions": (("top", ZEBIN, STALLS, "--functions"), ("hot", "--by", "function", ZEBIN, STALLS)),
+    "pprof's addresses": (("top", "-addresses", ZEBIN, STALLS), ("hot", "--by", "instruction", ZEBIN, STALLS)),
+    "pprof's lines": (("top", "--lines", ZEBIN, STALLS), ("hot", "--by", "line", ZEBIN, STALLS)),
+    "pprof's files": (("pprof", "-top", "-files", ZEBIN, STALLS), ("hot", "--by", "file", ZEBIN, STALLS)),
     "pprof's lines alone": (("-top", "-lines", ZEBIN, STALLS), ("hot", "--by", "line", ZEBIN, STALLS)),
     "folded stacks": (("collapse", "-m", ZEBIN, STALLS), ("profile", "-m", ZEBIN, STALLS, "--to", "folded", "-")),
     "registers that spill": (("spills", RAYCAST), ("info", RAYCAST)),
@@ -1027,7 +1051,10 @@ def test_a_log_on_standard_input_without_a_module_is_annotated(symd: Run, tmp_pa
     ("text", "says"),
     [
         ("warp 3 stopped\nfault at PC 0x1978\n", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
+        ("fault at shade+0x80\n", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
+        ("PC=0x1978", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
         ("0x1978\nshade(float const*, unsigned int)+0x80\n", " come after the verb: symd symbolize -e v4.co (see"),
+        ("unsigned int shade<float const *>+128", " come after the verb: symd symbolize -e v4.co (see"),
     ],
 )
 def test_a_log_for_the_options_of_addr2line_is_annotated(tmp_path: Path, text: str, says: str) -> None:

@@ -67,6 +67,19 @@ def test_readelf_finds_nothing_wrong_with_either_file(run: Run, slim: Path):
         assert "AMDGPU" in listed or "AMD GPU" in listed
 
 
+def test_info_says_which_bytes_are_of_the_debug_file(run: Run, slim: Path, server: str):
+    own, debug = slim.stat().st_size, slim.with_name("slim.co.debug")
+    for where in ((), ("--server", server)):
+        lines = run("info", *where, slim).out.splitlines()
+        [said] = [line for line in lines if line.startswith("├── debug  ")]
+        total = int(lines[0].split()[-2])
+        assert total > own
+        assert said == f"├── debug  from {debug}, read with it: {slim} itself has {own} of the {total} bytes"
+    debug.unlink()
+    alone = run("info", slim).out
+    assert (f"  amdgpu, {own} bytes" in alone, "debug  from" in alone) == (True, False)
+
+
 def test_text_says_the_sizes_and_the_percentage(run: Run, tmp_path: Path):
     lines = run("slim", PAGES, tmp_path / "out.co", "--debug-out", tmp_path / "d").out.splitlines()
     size = (tmp_path / "out.co").stat().st_size

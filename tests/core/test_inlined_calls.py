@@ -71,7 +71,7 @@ UNCOMPILED = tuple(uncompiled(name) for name in ("line_program", "inlined_calls"
 @pytest.fixture(params=[COMPILED, UNCOMPILED], ids=["compiled", "uncompiled"], autouse=True)
 def core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, calls, _ = request.param
-    monkeypatch.setattr(lines_module, "LineRows", rows.LineRows)
+    monkeypatch.setattr(lines_module, "LineProgramRows", rows.LineProgramRows)
     monkeypatch.setattr(lines_module, "StringReader", calls.StringReader)
     monkeypatch.setattr(lines_module, "inlined_calls", calls)
 

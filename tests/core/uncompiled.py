@@ -87,7 +87,7 @@ def without_compiled_core() -> Iterator[None]:
         ),
         (rows_alone, "core", core["row_scopes"]),
         (lines, "inlined_calls", core["inlined_calls"]),
-        (lines, "LineRows", core["line_program"].LineRows),
+        (lines, "LineProgramRows", core["line_program"].LineProgramRows),
         *((module, "core", core["spirv"]) for module in (decoded, spirv)),
         *((module, "core", core["elf_tables"]) for module in (contents, elf)),
         (relocation, "elf_tables", core["elf_tables"]),

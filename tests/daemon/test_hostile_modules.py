@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.engine.indexes import MAX_ATTEMPTS
+from symd.engine.indexes.builds import MAX_ATTEMPTS
 from symd.errors import DataLoss, LimitExceeded, Malformed, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.breakpoints import Breakpoint, SourceLine

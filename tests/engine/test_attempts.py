@@ -16,7 +16,7 @@ import pytest
 from symd.api import Pending
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.indexes import MAX_ATTEMPTS
+from symd.engine.indexes.builds import MAX_ATTEMPTS
 from symd.engine.reading.questions import InProcessReader, MakeIndex
 from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, StoreUnavailable, SymdError, WorkerDied
 from symd.index import VERSION

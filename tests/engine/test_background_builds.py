@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from symd.engine import indexes
-from symd.engine.indexes import BUILD_THREADS, BackgroundBuilds
+from symd.engine.indexes.builds import BUILD_THREADS, BackgroundBuilds
 
 
 class Builder:
@@ -64,7 +63,7 @@ def test_a_module_waits_once_and_no_more_than_so_many_wait(builder: Builder, mon
     for number in range(BUILD_THREADS):
         builds.add(f"{number}")
     assert eventually(lambda: len(builder.built) == BUILD_THREADS)
-    monkeypatch.setattr(indexes, "_MOST_WAITING", 3)
+    monkeypatch.setattr("symd.engine.indexes.builds._MAX_WAITING", 3)
     for name in ("a", "a", "b", "c", "too much"):
         builds.add(name)
     builder.let_go.set()
@@ -109,7 +108,7 @@ def test_a_module_for_which_there_was_no_thread_may_come_again(builder: Builder,
 
 WAITS = """
 import threading
-from symd.engine.indexes import BackgroundBuilds
+from symd.engine.indexes.builds import BackgroundBuilds
 begun = threading.Event()
 def build(digest):
     begun.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from symd.config import Limits
-from symd.engine.indexes import IndexCache
+from symd.engine.indexes.open_indexes import IndexCache
 from symd.index import Index
 from symd.index.module import build_index
 

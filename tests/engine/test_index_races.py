@@ -14,7 +14,7 @@ import pytest
 from symd.api import Pending
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.indexes.indexes import ModuleLocks
+from symd.engine.indexes.builds import ModuleLocks
 from symd.engine.reading.questions import IndexFor, InProcessReader, MakeIndex, Outline
 from symd.errors import DeadlineExceeded, ModuleNotFound, WorkerDied
 from symd.formats import containers

@@ -9,7 +9,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.indexes import BUILD_THREADS
+from symd.engine.indexes.builds import BUILD_THREADS
 from symd.engine.reading.questions import InProcessReader, MakeIndex
 from symd.formats import containers
 from symd.index import VERSION, Index

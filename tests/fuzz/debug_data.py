@@ -135,7 +135,7 @@ def read_lines(data: bytes) -> None:
 
 def _rows(module: ModuleType, sections: DebugSections, header: LineHeader) -> list[object] | str:
     """All that a program comes to, or why it was refused."""
-    rows = module.LineRows(sections.lines.data, sections.lines.name)
+    rows = module.LineProgramRows(sections.lines.data, sections.lines.name)
     try:
         whole = rows.run(0, header.program, header.end, header.parameters)
     except Malformed as error:

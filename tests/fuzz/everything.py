@@ -19,7 +19,7 @@ from pathlib import Path
 
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.errors import SymdError, described
+from symd.errors import SymdError, error_to_dict
 from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.model.summaries import ModuleSummary
@@ -82,7 +82,7 @@ class Outcome:
 
 def _plain(end: object) -> object:
     """Errors are equal where they say the same."""
-    return described(end) if isinstance(end, SymdError) else end
+    return error_to_dict(end) if isinstance(end, SymdError) else end
 
 
 class Lives:

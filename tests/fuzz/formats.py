@@ -21,7 +21,7 @@ from symd.formats.containers.images_in_data import FoundModules, modules_in
 from symd.formats.containers.intel import zebin
 from symd.formats.containers.nvidia import cubin_facts
 from symd.formats.elf.constants import SHT_DYNSYM, SHT_SYMTAB
-from symd.formats.spirv import Op, split
+from symd.formats.spirv import Opcode, split
 from symd.model.addresses import parse_query
 from symd.model.breakpoints import parse_source_line
 from symd.model.code import CodeObject
@@ -90,7 +90,7 @@ def read_modules_in_data(data: bytes) -> None:
             assert modules_in(part_of(module), "", Budget(LIMITS)) == FoundModules((slice(0, len(module)),), 0), extent
             words = split(module)
             assert not words.problem, (extent, words)
-            assert int(words.opcode[-1]) in (Op.FunctionEnd, Op.ExtInst), (extent, words)
+            assert int(words.opcode[-1]) in (Opcode.FunctionEnd, Opcode.ExtInst), (extent, words)
             end = extent.stop
 
 
@@ -105,7 +105,7 @@ def _begins_module(content: bytes, at: int) -> bool:
     if len(content) < at + 24:
         return False
     _, version, _, bound, schema, first = struct.unpack_from("<6I", content, at)
-    return version in _VERSIONS and bound != 0 and schema == 0 and first == 2 << 16 | Op.Capability
+    return version in _VERSIONS and bound != 0 and schema == 0 and first == 2 << 16 | Opcode.Capability
 
 
 def read_yaml(data: bytes) -> None:

@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.engine.reading import ModuleFile, served
 from symd.engine.reading.questions import MakeIndex, WorkerRequest
 from symd.engine.reading.served import decode
-from symd.errors import SymdError, described, from_description
+from symd.errors import SymdError, error_from_dict, error_to_dict
 from symd.model.code import CodeObject
 from symd.model.line_tables import CodeSpan, Instructions
 from symd.query.disasm.disassembler import code_ranges
@@ -60,7 +60,7 @@ def _opened(module: ModuleFile, question: WorkerRequest[T]) -> Iterator[Sequence
 
 def _told(error: SymdError) -> SymdError:
     """The error as it comes from another process."""
-    found = from_description(json.loads(json.dumps(described(error))))
+    found = error_from_dict(json.loads(json.dumps(error_to_dict(error))))
     if found is None:
         raise AssertionError(f"an error that is not in the tree: {error.reason}") from error
     return found

@@ -41,3 +41,7 @@ def test_imports_are_seldom_hidden(figures: dict[str, Any]) -> None:
 
 def test_verbs_are_counted(figures: dict[str, Any]) -> None:
     assert figures["verbs"] == len(VERBS)
+
+
+def test_a_public_class_has_its_name_alone(figures: dict[str, Any]) -> None:
+    assert figures["public classes that stand twice"] == 0

@@ -14,8 +14,8 @@ from symd.index.format import Strings
 from symd.index.module import decoded_objects
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
+from symd.model.cancellation import cancelled_by
 from symd.model.summaries import ModuleSummary
-from symd.model.waiting import waited_for
 from symd.query import function_names, function_spellings
 from symd.query.symbolize import MAX_SUGGESTED, NameSearchBudget, symbolize
 from tests.query.small import Object, Scope, index
@@ -214,5 +214,5 @@ def test_a_search_for_names_ends_where_nobody_waits() -> None:
 
     one = index(Object(kernels=[], symbols=[("vector_add", 0, 0x40)]))
     for name in ("add", "vector"):  # looked for as a word, and among those that are like it
-        with pytest.raises(Left), waited_for(check):
+        with pytest.raises(Left), cancelled_by(check):
             symbolize(one, [ByKernel(name, KernelOffset(0))])

@@ -11,8 +11,8 @@ from symd.config import Limits
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.index.module import build_index
+from symd.model.cancellation import cancelled_by
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.model.waiting import waited_for
 from symd.query.names import MAX_MATCHED, MAX_PATTERN, _text_matcher, find_names
 from tests.agreement import ours
 from tests.agreement.samples import Sample, samples
@@ -146,7 +146,7 @@ def test_a_search_that_nobody_waits_for_ends_at_the_next_name() -> None:
         if looked_at == 3:
             raise InterruptedError
 
-    with pytest.raises(InterruptedError), waited_for(check):
+    with pytest.raises(InterruptedError), cancelled_by(check):
         find_names(MODULE, NameQuery("*", Match.GLOB))
     assert looked_at == 3
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import BadQuery
+from symd.model.cancellation import cancelled_by
 from symd.model.sources import PathRule, parse_rule
-from symd.model.waiting import waited_for
 from symd.query.source_files import matching, normal, remapped
 
 PATHS = ["/src/a/vadd.cl", "/src/b/vadd.cl", "/src/b/./x/../reduce.cl", "kernels/blur.cl", "C:\\work\\Tone.cl"]
@@ -99,7 +99,7 @@ def test_nobody_looks_through_files_for_one_who_has_left() -> None:
         raise Left
 
     seen = []
-    with pytest.raises(Left), waited_for(leave):
+    with pytest.raises(Left), cancelled_by(leave):
         matching((seen.append(number) or f"/src/{number}.cl" for number in range(10_000)), "1.cl")
     assert len(seen) == 1
 

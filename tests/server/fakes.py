@@ -26,10 +26,10 @@ from symd.errors import (
 from symd.index.summary import pack
 from symd.model.addresses import ByAddress, ByKernel, BySection, SectionOffset
 from symd.model.answers import Answers, Candidate, Locations, Reason, TextSection
+from symd.model.cancellation import check_cancelled
 from symd.model.grabs import Grabbed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
-from symd.model.waiting import check_wanted
 from symd.rpc.wire.fields import chunks_of
 from tests.builders.index_file import compress
 
@@ -146,7 +146,7 @@ class FakeEngine:
             self.waiting.release()
             try:
                 for _ in range(1200):
-                    check_wanted()
+                    check_cancelled()
                     time.sleep(0.05)
             except Exception:
                 self.unwanted.put(True)

@@ -18,13 +18,13 @@ from symd.errors import DeadlineExceeded, LimitExceeded
 from symd.index.format import Strings
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer, Candidate, Frame, Reason, TextSection
+from symd.model.cancellation import check_cancelled
 from symd.model.identities import ObjectPath
-from symd.model.waiting import check_wanted
 from symd.rpc.wire.fields import utf8
 from symd.server import batches, waiting
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config, Right
-from symd.server.guard import while_waited_for
+from symd.server.guard import cancelled_with_call
 from symd.server.listening import listening
 from symd.server.messages import BytesInFlight
 from symd.server.server import build_daemon, methods
@@ -371,7 +371,7 @@ def test_questions_that_wait_for_an_index_hold_no_other_up(tmp_path):
         daemon.engine.hold.clear()
         symbols, modules = SymbolServiceStub(channel), ModuleServiceStub(channel)
         calls = [symbols.Symbolize.future(ONE) for _ in range(20)]
-        assert eventually(lambda: daemon.work_queues[Work.CACHE_MISS].running == 3)  # a client's share
+        assert eventually(lambda: daemon.work_queues[Work.COLD_QUESTION].running == 3)  # a client's share
         assert modules.ListModules(m.ListModulesRequest(), timeout=ANSWERED_WITHIN).modules[0].name == NAME
         daemon.engine.hold.set()
         assert all(call.result(ANSWERED_WITHIN).answers for call in calls)
@@ -510,10 +510,10 @@ def test_candidates_are_counted_before_they_are_written(tmp_path, monkeypatch):
         request = s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=bytes(16), count=2))
         code, _, metadata = refusal(lambda: SymbolServiceStub(channel).Symbolize(request, timeout=ANSWERED_WITHIN))
         assert (code, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "response_bytes")
-    room = batches.ResponseSizeLimit(Limits(response_bytes=1000))
-    room.taken_by(ambiguous[0])
+    budget = batches.ResponseSizeLimit(Limits(response_bytes=1000))
+    budget.count_answer(ambiguous[0])
     with pytest.raises(LimitExceeded):
-        room.taken_by(ambiguous[1])
+        budget.count_answer(ambiguous[1])
 
 
 @pytest.mark.parametrize("name", ["n" * 70_000, "\u4e00" * (70_000 // 3)], ids=["ascii", "three bytes"])
@@ -525,10 +525,10 @@ def test_every_text_of_an_answer_counts(text, name):
         answer = answer._replace(**{text: name})
     else:
         answer = answer._replace(frames=(Frame(None, None, None, 0, 0, False)._replace(**{text: name}),))
-    room = batches.ResponseSizeLimit(Limits(response_bytes=100_000))
-    room.taken_by(answer)
+    budget = batches.ResponseSizeLimit(Limits(response_bytes=100_000))
+    budget.count_answer(answer)
     with pytest.raises(LimitExceeded):
-        room.taken_by(answer)
+        budget.count_answer(answer)
 
 
 @pytest.mark.parametrize("letter", ["n", "\u00e9", "\u4e00", "\U0001f600", "\udcff"])
@@ -537,15 +537,15 @@ def test_what_is_counted_is_what_a_message_carries(letter):
     name = letter * 1000
     carried = s.SymbolizeRequest(module=utf8(name)).ByteSize() - 3  # a tag, and two bytes of length
     candidates = (Candidate(ObjectPath(""), None, 1, SectionOffset(0), name),)
-    batches.ResponseSizeLimit(Limits(response_bytes=carried + 100)).take_candidates(candidates)
+    batches.ResponseSizeLimit(Limits(response_bytes=carried + 100)).count_candidates(candidates)
     sections = (TextSection(ObjectPath(""), name, 1, 0),)
-    batches.ResponseSizeLimit(Limits(response_bytes=carried + 100)).take_text_sections(sections)
-    room = batches.ResponseSizeLimit(Limits(response_bytes=carried - 1))
+    batches.ResponseSizeLimit(Limits(response_bytes=carried + 100)).count_text_sections(sections)
+    budget = batches.ResponseSizeLimit(Limits(response_bytes=carried - 1))
     with pytest.raises(LimitExceeded):
-        room.take_candidates(candidates)
-    room = batches.ResponseSizeLimit(Limits(response_bytes=carried - 1))
+        budget.count_candidates(candidates)
+    budget = batches.ResponseSizeLimit(Limits(response_bytes=carried - 1))
     with pytest.raises(LimitExceeded):
-        room.take_text_sections(sections)
+        budget.count_text_sections(sections)
 
 
 @pytest.mark.parametrize("text", ["path", "kernel", "section", "frames"])
@@ -599,24 +599,24 @@ def test_texts_of_columns_are_counted_before_they_are_read(tmp_path):
 
 def test_a_search_for_names_ends_with_its_call_and_its_time():
     call = Call("FindNames", Right.READ, "peer", None)
-    with while_waited_for(call, Limits()):
-        check_wanted()
-    with pytest.raises(LimitExceeded) as caught, while_waited_for(call, Limits(question_seconds=-1)):
-        check_wanted()
+    with cancelled_with_call(call, Limits()):
+        check_cancelled()
+    with pytest.raises(LimitExceeded) as caught, cancelled_with_call(call, Limits(question_seconds=-1)):
+        check_cancelled()
     assert caught.value.metadata["limit"] == "question_seconds"
-    with while_waited_for(call, Limits()):
-        check_wanted()
+    with cancelled_with_call(call, Limits()):
+        check_cancelled()
         call.end()
         with pytest.raises(CallEnded):
-            check_wanted()
-    check_wanted()
-    with pytest.raises(DeadlineExceeded), while_waited_for(Call("FindNames", Right.READ, "peer", 0.0), Limits()):
-        check_wanted()
+            check_cancelled()
+    check_cancelled()
+    with pytest.raises(DeadlineExceeded), cancelled_with_call(Call("FindNames", Right.READ, "peer", 0.0), Limits()):
+        check_cancelled()
 
 
 def look_for_names(*_given, **_how):
     while True:
-        check_wanted()
+        check_cancelled()
         time.sleep(0.001)
 
 

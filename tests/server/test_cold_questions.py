@@ -76,7 +76,7 @@ def slow(tmp_path):
 def test_those_who_wait_for_one_index_hold_one_thread(slow) -> None:
     reader, daemon, channel = slow
     symbols = SymbolServiceStub(channel)
-    queue = daemon.work_queues[Work.CACHE_MISS]
+    queue = daemon.work_queues[Work.COLD_QUESTION]
     calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
     assert reader.began.wait(SECONDS)
     assert eventually(lambda: (queue.running, queue.waiting) == (1, 19))
@@ -89,7 +89,7 @@ def test_those_who_wait_for_one_index_hold_one_thread(slow) -> None:
 def test_those_who_leave_wait_no_longer(slow) -> None:
     _, daemon, channel = slow
     symbols = SymbolServiceStub(channel)
-    queue = daemon.work_queues[Work.CACHE_MISS]
+    queue = daemon.work_queues[Work.COLD_QUESTION]
     calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
     assert eventually(lambda: (queue.running, queue.waiting) == (1, 19))
     for call in calls:

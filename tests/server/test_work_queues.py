@@ -31,7 +31,7 @@ async def until(true) -> None:
 
 def test_work_that_waits_for_other_work_holds_no_thread() -> None:
     async def main() -> None:
-        queue, made = WorkQueue(Work.CACHE_MISS, 1, 100), Future()
+        queue, made = WorkQueue(Work.COLD_QUESTION, 1, 100), Future()
         waiting = [asyncio.create_task(queue.run("a", lambda: behind(made))) for _ in range(50)]
         await until(lambda: queue.waiting == 50 and not queue.running)
         assert await asyncio.wait_for(queue.run("b", lambda: 7), SECONDS) == 7
@@ -44,7 +44,7 @@ def test_work_that_waits_for_other_work_holds_no_thread() -> None:
 
 def test_all_who_wait_hear_of_work_that_took_too_long() -> None:
     async def main() -> None:
-        queue, made = WorkQueue(Work.CACHE_MISS, 1, 100), Future()
+        queue, made = WorkQueue(Work.COLD_QUESTION, 1, 100), Future()
         waiting = [asyncio.create_task(queue.run("a", lambda: behind(made))) for _ in range(3)]
         await until(lambda: queue.waiting == 3)
         made.set_exception(DeadlineExceeded("took too long"))
@@ -57,7 +57,7 @@ def test_all_who_wait_hear_of_work_that_took_too_long() -> None:
 
 def test_whose_client_has_left_gives_up_the_place() -> None:
     async def main() -> None:
-        queue, made = WorkQueue(Work.CACHE_MISS, 1, 2), Future()
+        queue, made = WorkQueue(Work.COLD_QUESTION, 1, 2), Future()
         waiting = [asyncio.create_task(queue.run("a", lambda: behind(made))) for _ in range(2)]
         await until(lambda: queue.waiting == 2)
         with pytest.raises(Busy):
@@ -73,7 +73,7 @@ def test_whose_client_has_left_gives_up_the_place() -> None:
 
 def test_who_waits_most_gives_way_to_another_client() -> None:
     async def main() -> None:
-        queue, made = WorkQueue(Work.CACHE_MISS, 1, 2), Future()
+        queue, made = WorkQueue(Work.COLD_QUESTION, 1, 2), Future()
         waiting = [asyncio.create_task(queue.run("a", lambda: behind(made))) for _ in range(2)]
         await until(lambda: queue.waiting == 2)
         other = asyncio.create_task(queue.run("b", lambda: behind(made)))
@@ -88,7 +88,7 @@ def test_who_waits_most_gives_way_to_another_client() -> None:
 
 def test_a_client_has_no_more_than_its_share() -> None:
     async def main() -> None:
-        queue, go_on = WorkQueue(Work.CACHE_MISS, 4, 100, share=2), threading.Event()
+        queue, go_on = WorkQueue(Work.COLD_QUESTION, 4, 100, share=2), threading.Event()
         slow = [asyncio.create_task(queue.run("a", lambda: go_on.wait(SECONDS))) for _ in range(6)]
         await until(lambda: queue.running == 2 and queue.waiting == 4)
         assert await asyncio.wait_for(queue.run("b", lambda: 7), SECONDS) == 7
@@ -102,7 +102,7 @@ def test_a_client_has_no_more_than_its_share() -> None:
 
 def test_the_next_in_turn_is_one_whose_share_is_not_used_up() -> None:
     async def main() -> None:
-        queue, go_on, ended = WorkQueue(Work.CACHE_MISS, 2, 100, share=1), threading.Event(), threading.Event()
+        queue, go_on, ended = WorkQueue(Work.COLD_QUESTION, 2, 100, share=1), threading.Event(), threading.Event()
         first = asyncio.create_task(queue.run("a", lambda: go_on.wait(SECONDS)))
         second = asyncio.create_task(queue.run("b", lambda: ended.wait(SECONDS)))
         await until(lambda: queue.running == 2)

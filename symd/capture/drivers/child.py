@@ -24,7 +24,7 @@ from symd.capture.drivers import simulate
 from symd.capture.drivers.apis import Announce, Driver, DriverDevice, bounded, read_input, read_request
 from symd.capture.drivers.level_zero import LevelZero
 from symd.capture.drivers.opencl import OpenCL, naming_source
-from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, described
+from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, error_to_dict
 from symd.system.process import confinement
 from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, LandlockAccess
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, die_with, write_frame
@@ -56,7 +56,7 @@ def main(descriptor: int) -> None:
     except SymdError as error:
         if isinstance(error, BuildFailed):
             error.build_log = bounded(error.build_log)
-        write_frame(descriptor, ERROR, json.dumps(described(error)).encode())
+        write_frame(descriptor, ERROR, json.dumps(error_to_dict(error)).encode())
     except MemoryError:
         write_frame(descriptor, MEMORY, b"")
     else:

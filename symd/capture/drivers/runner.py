@@ -31,7 +31,7 @@ from symd.errors import (
     InvalidInput,
     LimitExceeded,
     SymdError,
-    from_description,
+    error_from_dict,
 )
 from symd.formats.containers import spirv
 from symd.model.grabs import Grabbed, GrabRequest
@@ -119,7 +119,7 @@ def grab(
     ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none.
     Raises InvalidInput (BuildFailed with the whole build log, DriverNotConfigured), LimitExceeded, DriverMissing,
     DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``. Where nobody waits for the answer
-    any more (``symd.model.waiting``) the driver is not started, or ended.
+    any more (``symd.model.cancellation``) the driver is not started, or ended.
     """
     asked = _driver_request(request, limits, drivers)
     value, byte_strings = ask(asked, limits, confinement or strongest())
@@ -275,7 +275,7 @@ def _understood(ended: Ended, request: DriverRequest, limits: Limits) -> tuple[d
         frames = read_frames(ended.answer)
         last, payload = frames[-1] if frames else (b"", b"")
         value = json.loads(payload) if last == JSON else None
-        error = from_description(json.loads(payload)) if last == ERROR else None
+        error = error_from_dict(json.loads(payload)) if last == ERROR else None
     except (ValueError, KeyError, TypeError) as wrong:
         raise _no_answer(DriverFailed, f"answered with bytes that make no sense: {wrong}", "", ended, request) from None
     if value is not None:

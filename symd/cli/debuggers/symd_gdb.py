@@ -3,7 +3,7 @@ prints its path.
 
     symd frames EXPRESSION...     frames at device or object addresses that the expressions give
     symd variables EXPRESSION     what is in scope there, and where it lives
-    symd locate FILE:LINE         addresses of a source line
+    symd locate FILE:LINE         places of a source line; addresses on the device with -b
 
 An expression is one of gdb's, about the program that is stopped; or a place as symd writes it, such as vadd+0x1b0.
 Whose code it is:
@@ -146,6 +146,16 @@ def place_of(text, base, kernel=None):
     return "%s+%s" % (kernel, address) if kernel else address
 
 
+def section_place(place):
+    """A place as an offset into its section, with its kernel and its code object."""
+    parts = [place["kernel"], place["object"] if place["object"] != place["kernel"] else ""]
+    return "(%s)+%#x%s" % (
+        place["section"],
+        place["section_offset"],
+        "".join(" of %s" % each for each in parts if each),
+    )
+
+
 @contextmanager
 def memory_file(start, size):
     """A file with ``size`` bytes of the program's memory from ``start`` on."""
@@ -226,7 +236,7 @@ class Variables(gdb.Command):
 
 
 class Locate(gdb.Command):
-    """Addresses of a source line of GPU code.
+    """Places of a source line of GPU code.
     symd locate [-m FILE | -s START SIZE] [-b BASE] [-o OBJECT] [-k KERNEL] FILE:LINE
     With -b the addresses are those of the device: BASE is added to places in the code object, or in the kernel, that
     is loaded there. Other places are given as offsets into the sections that they lie in."""
@@ -239,19 +249,23 @@ class Locate(gdb.Command):
         asked = _Asked(gdb.string_to_argv(argument))
         if asked.in_context:
             for each in symd("locate", "--json", *context_words(), *asked.places):
-                addresses = [hex(address) for address in each.get("device_addresses", ())]
-                self.show(each["requested"], each, addresses or [_Origin.written(each) if "address" in each else ""])
+                self.show(each["requested"], each, [hex(address) for address in each.get("device_addresses", ())])
             return
+        counts = asked.base is not None or asked.kernel
         with asked.module_words() as module:
-            [summary] = symd("info", "--json", *module)
+            summaries = symd("info", "--json", *module) if counts else []
             words = ["locate", "--json", *asked.object_words(), *module]
             found = [(line, each) for line in asked.places for each in symd(*words, line)]
+        if not counts:
+            for line, each in found:
+                self.show(line, each, [])
+            return
         places = [each for _, each in found if "address" in each]
-        objects = [each for each in summary["objects"] if asked.object in (None, each["object"])]
+        objects = [each for each in summaries[0]["objects"] if asked.object in (None, each["object"])]
         origin = _Origin(objects, places, asked.kernel)
         for line, each in found:
-            away = origin.distance(each) if "address" in each else 0
-            self.show(line, each, [origin.written(each) if away is None else object_address(away, -(asked.base or 0))])
+            away = origin.distance(each) if "address" in each else None
+            self.show(line, each, [] if away is None else [object_address(away, -(asked.base or 0))])
         if asked.base is not None and not asked.kernel and any(origin.distance(each) is None for each in places):
             print(
                 "%s is the base of one of several pieces of code: name it with -o OBJECT or -k KERNEL" % hex(asked.base)
@@ -259,12 +273,12 @@ class Locate(gdb.Command):
 
     @staticmethod
     def show(line, found, addresses):
-        """Print a place at each of its addresses, or why there is none."""
+        """Print a place at each of its addresses, or by its section where none is known; or why there is no place."""
         if "address" not in found:
             print(printable("%s: %s %s" % (line, found["reason"], " ".join(found["candidates"]))))
             return
         where = "%s at %s:%d" % (found["function"], found["file"], found["line"])
-        for address in addresses:
+        for address in addresses or [section_place(found)]:
             print(printable("%s in %s%s" % (address, where, " (inlined)" if found["inlined"] else "")))
 
 
@@ -294,16 +308,6 @@ class _Origin:
         if place["object"] in self.unlinked and place["section"] != self.kernel["section"]:
             return None
         return place["address"] - self.kernel["address"]
-
-    @staticmethod
-    def written(place):
-        """A place whose address is unknown."""
-        parts = [place["kernel"], place["object"] if place["object"] != place["kernel"] else ""]
-        return "(%s)+%#x%s" % (
-            place["section"],
-            place["section_offset"],
-            "".join(" of %s" % each for each in parts if each),
-        )
 
 
 Symd()

@@ -17,7 +17,7 @@ from symd.core import inlined_calls
 from symd.core.byte_reader import StringReader
 from symd.core.headers import LineHeader, LineHeaderReader
 from symd.core.inlined_calls import InlinedCalls
-from symd.core.line_program import LineRows
+from symd.core.line_program import LineProgramRows
 from symd.core.scopes import FUNCTION_COLUMNS, ScopeRows
 from symd.debuginfo.dwarf import Lnct
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
@@ -120,7 +120,7 @@ class LineTables(NamedTuple):
     sequences ``sequences_at``. ``file_maps`` maps a table's offset to an array (u32) that turns its file register into
     such a number; ``calls`` are the inlined calls that NVIDIA's tables carry (None where none does)."""
 
-    rows: LineRows
+    rows: LineProgramRows
     rows_at: slice
     sequences_at: slice
     headers: Sequence[LineHeader]
@@ -159,7 +159,7 @@ def read_tables_of(objects: Sequence[tuple[DebugSections, Units]]) -> list[LineT
         strings, warnings = StringReader(sections), Warnings()
         headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, budget))
         known.append((sections.lines, units, strings, warnings, headers))
-    rows = LineRows(first.lines.data, first.lines.name, check)
+    rows = LineProgramRows(first.lines.data, first.lines.name, check)
     found = []
     for section, units, strings, warnings, headers in known:
         listed = ListedFiles(section.name)  # what headers list was counted when these were read
@@ -185,7 +185,7 @@ def read_tables_of(objects: Sequence[tuple[DebugSections, Units]]) -> list[LineT
 
 
 def _run(
-    rows: LineRows,
+    rows: LineProgramRows,
     number: int,
     header: LineHeader,
     section: DebugSection,

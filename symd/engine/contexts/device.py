@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from symd.core.sorting import distinct
 from symd.engine.contexts.placement import checked_form, extended, reduced, shifted
 from symd.engine.contexts.timeline import NONE, FoundSegment, Timeline
-from symd.errors import OF_ONE_MODULE, BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound
+from symd.errors import MODULE_ERRORS, BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound
 from symd.index import Index
 from symd.index.format import Strings
 from symd.index.lookup import parts_of
@@ -45,11 +45,11 @@ from symd.model.answers import (
     used_strings,
 )
 from symd.model.arguments import ColumnQuestion
+from symd.model.cancellation import check_cancelled
 from symd.model.columns import I32, I64, U8, U32, U64, in_groups, no_numbers
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, DeviceAnswers, DeviceCandidate, DevicePlace, Origin, Times
 from symd.model.identities import Digest, ObjectPath
 from symd.model.texts import utf8_size
-from symd.model.waiting import check_wanted
 from symd.query.code_spans import check_ranged, ranged
 from symd.query.symbolize import CandidateBudget, NameSearchBudget, symbolize_origins
 
@@ -117,7 +117,7 @@ OpenIndexOf = Callable[[str], Index]
 """Opens the index of a module by its digest."""
 _UINT64_BITS = 64
 _ORIGIN_SHIFT = 32
-LEAST_VALUES = 1 << 14
+MIN_VALUES = 1 << 14
 """Values from which on it is worth while to find those that are the same."""
 WORK = 1 << 26
 """Truncated addresses of a batch, times the places each could stand for."""
@@ -171,7 +171,7 @@ def without_repeats(question: ColumnQuestion) -> tuple[ColumnQuestion, U32] | No
     lie at few places. None where that would gain nothing, and for values of more than 32 bits that have several
     origins."""
     values, origin = question.values, question.origin
-    if len(values) < LEAST_VALUES or isinstance(question.times, np.ndarray):
+    if len(values) < MIN_VALUES or isinstance(question.times, np.ndarray):
         return None
     key = values
     if origin is not None:
@@ -207,7 +207,7 @@ def _meaning_of(question: ColumnQuestion, context: Callable[[str], ContextMap]) 
         count = len(values) if rows is None else len(rows)
         _check_work(known, form, count)
         for part in parts_of(count):
-            check_wanted()
+            check_cancelled()
             at = part if rows is None else rows[part]
             times = question.times[at] if isinstance(question.times, np.ndarray) else question.times
             found = _found(known, values[at], _as_of(times, known.now, part.stop - part.start), form)
@@ -302,12 +302,12 @@ def _answered(meant: _Meant, opener: OpenIndexOf, own: str, *, with_ranges: bool
     reason, budget = meant.reason.copy(), NameSearchBudget()
     found: list[tuple[I64 | slice, Answers]] = []
     for digest, members, rows in zip(modules, modules.values(), _rows_of_each(module, len(modules)), strict=True):
-        check_wanted()
+        check_cancelled()
         try:
             index = opener(digest)
             if digest == own:
                 _check_objects(index, [targets[each] for each in members])
-        except (ModuleNotFound, *OF_ONE_MODULE) as error:
+        except (ModuleNotFound, *MODULE_ERRORS) as error:
             if digest == own:
                 raise
             reason[rows] = Reason.UNKNOWN_MODULE if isinstance(error, ModuleNotFound) else Reason.MALFORMED

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from symd.core.sorting import upper_bounds
 from symd.model.addresses import LATEST_TIME
 from symd.model.answers import Reason
+from symd.model.cancellation import check_cancelled
 from symd.model.columns import I64, U8, U64
 from symd.model.contexts import Origin
-from symd.model.waiting import check_wanted
 from symd.query.symbolize import MAX_EXPLAINED, MAX_NAMED
 
 Flags = NDArray[np.bool_]
@@ -289,7 +289,7 @@ class Timeline:
     def _find_each(self, runs: Sequence[Run], addresses: U64, times: I64) -> FoundSegment:
         found = FoundSegment(np.full(len(addresses), NONE), np.zeros(len(addresses), np.uint8), addresses)
         for first in range(0, len(addresses), STEPS):
-            check_wanted()
+            check_cancelled()
             self._find(runs, found, first, addresses[first : first + STEPS], times[first : first + STEPS])
         return found
 
@@ -303,7 +303,7 @@ class Timeline:
             return None
         key = np.empty(len(addresses), np.int64)
         for first in range(0, len(addresses), STEPS):
-            check_wanted()
+            check_cancelled()
             part = slice(first, first + STEPS)
             cells.number(addresses[part], times[part], key[part])
         if cells.count <= DENSE * len(key):

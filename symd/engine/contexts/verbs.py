@@ -38,8 +38,9 @@ from symd.model.arguments import (
     checked_context_id,
     checked_device,
     checked_load_number,
-    digest_of,
+    unchecked_digest,
 )
+from symd.model.cancellation import check_cancelled
 from symd.model.contexts import (
     ALIAS_HINT,
     EVENT_HINT,
@@ -56,7 +57,6 @@ from symd.model.contexts import (
 )
 from symd.model.identities import ObjectPath
 from symd.model.texts import checked_text, of_kind
-from symd.model.waiting import check_wanted
 from symd.store.context_log import AliasTable, ContextChanges, ContextLog, ContextRow
 
 KEPT = 4_000_000
@@ -193,7 +193,7 @@ class StoredAliases:
         self._aliases.remove(*checked_alias_key(kind, key, context))
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
-        name = digest_of(digest)
+        name = unchecked_digest(digest)
         if after is not None:
             of_kind(after, Alias, ALIAS_HINT)
         page = self._aliases.of(name, after, PAGE)
@@ -235,7 +235,7 @@ class _Map:
         with self._lock:
             whole = False
             while not whole:
-                check_wanted()
+                check_cancelled()
                 changes = self._context_log.changes(self._name, self._last)
                 if changes.number == self._refused:
                     raise _too_many_texts()

@@ -21,12 +21,12 @@ from symd.errors import BadQuery, ModuleNotFound, SymdError
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress
 from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, checked_breakpoints
+from symd.model.cancellation import cancelled_by
 from symd.model.captures import CaptureApi
 from symd.model.columns import U64
 from symd.model.contexts import LoadInContext, Segment
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleRecord
-from symd.model.waiting import waited_for
 from symd.model.watches import (
     BreakpointChange,
     ChangeAcknowledged,
@@ -290,7 +290,7 @@ class Watcher:
 
     def _asked(self, index: Index, waiting: Sequence[Breakpoint]) -> list[tuple[Breakpoint, Located]]:
         """Raises ``_Closed`` where the watch has ended: a module takes ten seconds and more for 10,000 breakpoints."""
-        with waited_for(self._check_open):
+        with cancelled_by(self._check_open):
             return list(answered(index, waiting))
 
     def _check_open(self) -> None:

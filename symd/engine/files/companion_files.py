@@ -51,10 +51,30 @@ def with_debug_file(data: bytes, file: str, limits: Limits, allowed: AllowedFile
     or in ``.debug`` there under the link's name, or where distributions put it; ``data`` itself where it needs none or
     none of its build is there. Those that cannot be used, and one that is missing, are told on stderr then, for nobody
     named them. With ``allowed`` no other file is opened."""
+    unusable: list[SymdError] = []
+    found = _with_its_file(data, file, limits, allowed, unusable)
+    if found is not None:
+        return found[1]
+    for each in unusable:
+        complain(f"answered without a debug file: {each}")
+    return data
+
+
+def debug_file_of(data: bytes, file: str, limits: Limits) -> str | None:
+    """The path of the debug file that ``with_debug_file`` joins with ``data``, the content of ``file``; None where it
+    joins none."""
+    found = _with_its_file(data, file, limits, None, [])
+    return None if found is None else found[0]
+
+
+def _with_its_file(
+    data: bytes, file: str, limits: Limits, allowed: AllowedFiles | None, unusable: list[SymdError]
+) -> tuple[str, bytes] | None:
+    """The path of the debug file of ``data``, and the two as one image; None where there is none. ``unusable`` takes
+    what is wrong with those that cannot be used, and with a link to one that is missing."""
     image = _image(data, file, limits)
     if image is None:
-        return data
-    unusable: list[SymdError] = []
+        return None
     candidates = _there(image, file, allowed)
     for path, checksum in candidates:
         try:
@@ -63,12 +83,10 @@ def with_debug_file(data: bytes, file: str, limits: Limits, allowed: AllowedFile
             unusable.append(error)
             continue
         if joined is not None:
-            return joined
+            return path, joined
     if not any(checksum is not None for _, checksum in candidates):
         unusable += _missing(image, file)
-    for each in unusable:
-        complain(f"answered without a debug file: {each}")
-    return data
+    return None
 
 
 def _missing(image: elf.Elf, file: str) -> list[SymdError]:

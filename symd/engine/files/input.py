@@ -98,7 +98,7 @@ COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".lz4")
 """How the names of compressed files end that ``formats.containers.compressed_file`` reads."""
 _HEAD = 64
 """Bytes from which a format may be known."""
-_SHORTEST_DIGITS = 8
+_MIN_DIGITS = 8
 """Hexadecimal digits from which the name of no file may be meant as a module of a daemon."""
 _MODULE_NAME = (
     "to name a module of a daemon write modules/ with its SHA-256 or the beginning of it, and --server ADDRESS"
@@ -117,7 +117,7 @@ def module_beginning(file: str) -> str | None:
     """The digits in ``modules/`` and the beginning of a SHA-256, or in eight and more of these digits alone, where no
     file is called so; None for anything else."""
     digits = file.removeprefix("modules/")
-    shortest = _SHORTEST_DIGITS if digits == file else 1
+    shortest = _MIN_DIGITS if digits == file else 1
     if not shortest <= len(digits) <= 64 or digits.strip("0123456789abcdef"):
         return None
     return None if os.path.exists(file) else digits  # noqa: PTH110 - pathlib is slow to load

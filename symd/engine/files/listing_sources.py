@@ -17,7 +17,7 @@ from symd.config import Limits
 from symd.errors import BadQuery
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers, Reason, subset
-from symd.model.arguments import AnyColumn, AnyQuery, ModuleName, digest_of
+from symd.model.arguments import AnyColumn, AnyQuery, ModuleName, unchecked_digest
 from symd.model.line_tables import WHOLE_MODULE, Listing, ListingPart
 from symd.model.names import NamedItem, NameQuery
 from symd.model.sources import PathRule, SourceText
@@ -96,7 +96,7 @@ class _PythonNamed:
         return getattr(self._symbolizer, name)
 
     def _names_of(self, module: ModuleName) -> PythonNames:
-        digest = digest_of(module)
+        digest = unchecked_digest(module)
         if digest not in self._names:
             self._names[digest] = PythonNames(
                 lambda files: texts_of(self._symbolizer, digest, files, self._allowed, self._limits)

@@ -44,6 +44,9 @@ from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.query.python_names import PythonNames
 from symd.query.symbolize import MAX_CANDIDATES, NameSearchBudget, name_search, symbolize, symbolize_column
 
+if TYPE_CHECKING:
+    from symd.model.sources import PathRule
+
 Queries = Sequence[Query] | U64
 """Queries, or a column of object addresses."""
 
@@ -146,7 +149,7 @@ def whole_file(file: str, limits: Limits) -> bytes:
     return with_dwo_files(with_debug_file(data, file, limits), file, limits)
 
 
-_MOST_WALKS = 3
+_MAX_WALKS = 3
 """How often a large file is gone through for single questions; who asks for more wants the whole index."""
 
 
@@ -184,7 +187,7 @@ class LargeFile:
     ) -> Answer | None:
         """The answer to one question, where less than the whole index has it; None where whoever asks on needs the
         whole index, and where the file would be gone through once too often."""
-        if self._walks >= _MOST_WALKS and not self._holds(_functions([query]), path):
+        if self._walks >= _MAX_WALKS and not self._holds(_functions([query]), path):
             return None
         index = self._index_for([query], path)
         if self._is_part:
@@ -303,16 +306,12 @@ def _names_meant(code: CodeObject, names: frozenset[str], budget: NameSearchBudg
     return same.union(name_search(budget).symbols_meant(names - same, symbols))
 
 
-if TYPE_CHECKING:
-    from symd.model.sources import PathRule
-
-
 def opened_by_size(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | SmallFile:
     """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises.
     ``store``: the folder of a store where an index of it may be, "default" for that of the daemon that runs here."""
     find_index = None
     if store is not None:
-        from symd.engine.indexes import stored_index  # noqa: PLC0415 - 30 ms: few ask for a store, whose catalogue is slow to import
+        from symd.engine.indexes.open_indexes import stored_index  # noqa: PLC0415 - 30 ms: few ask for a store, whose catalogue is slow to import
 
         find_index = partial(stored_index, store)
     if is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):

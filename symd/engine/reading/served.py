@@ -26,12 +26,11 @@ from symd.engine.reading import ModuleFile, OpenedModules, questions
 from symd.engine.reading.questions import MakeIndex, WorkerRequest, WriteObject
 from symd.errors import DataLoss
 from symd.model import addresses, answers, code, cores, line_tables, sources, variables
+from symd.model.summaries import UNPACKING, large_integer
 
 _TUPLE: Final = 0
 _ARRAY: Final = 1
 _FIRST_CLASS: Final = 2
-_INTEGER: Final = 1
-"""The extension type of an integer that takes more than 64 bits: its bytes, little-endian, two's complement."""
 _DTYPES: Final = {kind: np.dtype(kind) for kind in ("|u1", "<u2", "<u4", "<u8")}
 
 CLASSES: Final[tuple[type[Any], ...]] = (
@@ -127,14 +126,14 @@ def _without_class(value: Any) -> Any:
 
 def _large(value: object) -> Any:
     if isinstance(value, int):
-        return msgpack.ExtType(_INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+        return msgpack.ExtType(*large_integer(value))
     raise TypeError(f"{type(value).__name__} is not a value that travels")
 
 
 def decode(data: bytes) -> Any:
     """What ``encode`` made bytes of, with tuples for sequences. Raises DataLoss for bytes that it never makes."""
     try:
-        return _value(msgpack.unpackb(data, ext_hook=_integer, unicode_errors="surrogatepass", strict_map_key=False))
+        return _value(msgpack.unpackb(data, **UNPACKING))
     except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
         raise DataLoss(f"an answer does not read: {error}", where="a reading process") from error
 
@@ -153,12 +152,6 @@ def _value(plain: Any) -> Any:
     if number < _FIRST_CLASS:
         raise ValueError(f"no class has the number {number}")
     return CLASSES[number - _FIRST_CLASS](*map(_value, rest))
-
-
-def _integer(kind: int, data: bytes) -> int:
-    if kind != _INTEGER:
-        raise ValueError(f"extension type {kind} is not known")
-    return int.from_bytes(data, "little", signed=True)
 
 
 T = TypeVar("T")

@@ -68,7 +68,7 @@ from symd.formats.elf.constants import (
     SHT_PROGBITS,
 )
 from symd.formats.elf.contents import expand_zstd
-from symd.formats.spirv import HEADER_WORDS, Op
+from symd.formats.spirv import HEADER_WORDS, Opcode
 from symd.model.code import Section
 from symd.model.columns import U64
 from symd.model.texts import counted
@@ -144,11 +144,11 @@ _READ_CHUNK = 32 << 20
 _WORD = 4
 _HEAD = struct.Struct("<HH")
 """An instruction's opcode and the number of its words."""
-_FUNCTION, _FUNCTION_END = int(Op.Function), int(Op.FunctionEnd)
-_EXT_INST_IMPORT, _EXT_INST = int(Op.ExtInstImport), int(Op.ExtInst)
+_FUNCTION, _FUNCTION_END = int(Opcode.Function), int(Opcode.FunctionEnd)
+_EXT_INST_IMPORT, _EXT_INST = int(Opcode.ExtInstImport), int(Opcode.ExtInst)
 _EXT_INST_BYTES = 5 * _WORD
 """Bytes that every OpExtInst has: type, result, set, and the number of the instruction in it."""
-_LINES = frozenset((int(Op.Line), int(Op.NoLine)))
+_LINES = frozenset((int(Opcode.Line), int(Opcode.NoLine)))
 _NON_SEMANTIC = b"NonSemantic."
 
 

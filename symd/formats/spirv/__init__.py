@@ -1,4 +1,4 @@
-"""SPIR-V modules. Here are the numbers of the grammar that symd reads, under the specification's names (``Op.TypeInt``
+"""SPIR-V modules. Here are the numbers of the grammar that symd reads, by the specification's names (``Opcode.TypeInt``
 is OpTypeInt), with the extended instruction sets for debug data: their instructions by number, and the operand layout
 of each set; a number without a name here stays a number. And the word stream: header, instructions as columns, strings,
 constants, debug instructions. Instructions are told apart by their word counts alone; operands are looked at by who
@@ -31,7 +31,7 @@ from symd.model.texts import counted
 MAGIC = 0x07230203
 
 
-class Op(IntEnum):
+class Opcode(IntEnum):
     """Opcodes ("Instructions" in the specification), without their "Op"."""
 
     SourceContinued = 2
@@ -318,18 +318,18 @@ class Words:
     @cached_property
     def imports(self) -> dict[int, str]:
         """Names of the extended instruction sets by id."""
-        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Op.ExtInstImport) if ops}
+        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Opcode.ExtInstImport) if ops}
 
     @cached_property
     def strings(self) -> dict[int, str]:
         """OpString contents by id."""
-        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Op.String) if ops}
+        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Opcode.String) if ops}
 
     @cached_property
     def names(self) -> dict[int, str]:
         """OpName contents by target id; the first name of an id stays."""
         found: dict[int, str] = {}
-        for _, ops in self.each(Op.Name):
+        for _, ops in self.each(Opcode.Name):
             if len(ops) > 1:
                 found.setdefault(ops[0], text(ops[1:])[0])
         return found
@@ -337,7 +337,7 @@ class Words:
     @cached_property
     def constants(self) -> dict[int, int]:
         """The low word of every OpConstant, by id: the literal of a debug operand, a scope, a size."""
-        return {ops[1]: ops[2] for _, ops in self.each(Op.Constant) if len(ops) > 2}
+        return {ops[1]: ops[2] for _, ops in self.each(Opcode.Constant) if len(ops) > 2}
 
     @cached_property
     def debug_sets(self) -> dict[int, DebugSet]:
@@ -363,7 +363,7 @@ class Words:
         for opcode in opcodes:
             table[opcode] = 1
         return core.of_sets(
-            self.words, self.start, self.count, self._numbers_of(Op.ExtInst), self.debug_sets, bytes(table)
+            self.words, self.start, self.count, self._numbers_of(Opcode.ExtInst), self.debug_sets, bytes(table)
         )
 
 
@@ -426,4 +426,4 @@ def text(operands: list[int]) -> tuple[str, int]:
 def by_value_parameters(words: Words) -> frozenset[int]:
     """Ids of parameters that clang passes by value through a private pointer (OpDecorate FuncParamAttr ByVal)."""
     meant = [Decoration.FuncParamAttr, FunctionParameterAttribute.ByVal]
-    return frozenset(ops[0] for _, ops in words.each(Op.Decorate) if ops[1:3] == meant)
+    return frozenset(ops[0] for _, ops in words.each(Opcode.Decorate) if ops[1:3] == meant)

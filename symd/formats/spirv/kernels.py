@@ -11,7 +11,7 @@ from symd.formats.spirv import (
     Debug,
     ExecutionMode,
     ExecutionModel,
-    Op,
+    Opcode,
     StorageClass,
     Words,
     by_value_parameters,
@@ -40,21 +40,21 @@ _NUMBERS: dict[int, str] = {
     ExecutionMode.SubgroupsPerWorkgroup: "subgroups_per_workgroup",
 }
 _NUMERIC = {
-    Op.TypeInt: {8: "char", 16: "short", 32: "int", 64: "long"},
-    Op.TypeFloat: {16: "half", 32: "float", 64: "double"},
+    Opcode.TypeInt: {8: "char", 16: "short", 32: "int", 64: "long"},
+    Opcode.TypeFloat: {16: "half", 32: "float", 64: "double"},
 }
 _HINTS = ("char", "short", "int", "long", "half", "float", "double")
 _DIMENSIONS = ("1d", "2d", "3d", "cube", "rect", "1d_buffer", "subpass")
 _OPAQUE = {
-    Op.TypeVoid: "void",
-    Op.TypeBool: "bool",
-    Op.TypeSampler: "sampler",
-    Op.TypeEvent: "event",
-    Op.TypeDeviceEvent: "clk_event",
-    Op.TypeReserveId: "reserve_id",
-    Op.TypeQueue: "queue",
-    Op.TypePipe: "pipe",
-    Op.TypeSampledImage: "sampled_image",
+    Opcode.TypeVoid: "void",
+    Opcode.TypeBool: "bool",
+    Opcode.TypeSampler: "sampler",
+    Opcode.TypeEvent: "event",
+    Opcode.TypeDeviceEvent: "clk_event",
+    Opcode.TypeReserveId: "reserve_id",
+    Opcode.TypeQueue: "queue",
+    Opcode.TypePipe: "pipe",
+    Opcode.TypeSampledImage: "sampled_image",
 }
 _DEPTH = 16
 _MAX_ARGUMENTS = 1024
@@ -72,14 +72,14 @@ class KernelFacts:
     @cached_property
     def types(self) -> dict[int, tuple[int, list[int]]]:
         """(opcode, operands after the result) of each type by id."""
-        kinds = range(Op.TypeVoid, Op.TypePipe + 1)
+        kinds = range(Opcode.TypeVoid, Opcode.TypePipe + 1)
         return {ops[0]: (self.words.opcode[number], ops[1:]) for number, ops in self.words.each(*kinds) if ops}
 
     @cached_property
     def modes(self) -> dict[int, list[tuple[int, list[int]]]]:
         """(mode, its operands) by entry point function id."""
         found: dict[int, list[tuple[int, list[int]]]] = {}
-        for _, ops in self.words.each(Op.ExecutionMode, Op.ExecutionModeId):
+        for _, ops in self.words.each(Opcode.ExecutionMode, Opcode.ExecutionModeId):
             if len(ops) > 1:
                 found.setdefault(ops[0], []).append((ops[1], ops[2:]))
         return found
@@ -155,7 +155,7 @@ class KernelFacts:
 
     def _argument_type(self, number: int, kind: int) -> dict[str, Any]:
         opcode, ops = self.types.get(kind, (0, []))
-        if opcode != Op.TypePointer or len(ops) < 2:
+        if opcode != Opcode.TypePointer or len(ops) < 2:
             return {"type": self.spell(kind)}
         if number in self.by_value:
             return {"type": self.spell(ops[1]), "by_value": True}
@@ -164,24 +164,24 @@ class KernelFacts:
     def spell(self, kind: int, depth: int = 0) -> str:
         """A type as OpenCL C would spell it; "?" for what it has no word for."""
         opcode, ops = self.types.get(kind, (0, []))
-        if opcode in (Op.TypeStruct, Op.TypeOpaque):
+        if opcode in (Opcode.TypeStruct, Opcode.TypeOpaque):
             return self.words.names.get(kind, "struct").replace("struct.", "struct ", 1)
         if opcode in _OPAQUE:
-            return _OPAQUE[Op(opcode)]
+            return _OPAQUE[Opcode(opcode)]
         if opcode in _NUMERIC:
-            return _NUMERIC[Op(opcode)].get(ops[0], "?") if ops else "?"
-        if opcode == Op.TypeImage:
+            return _NUMERIC[Opcode(opcode)].get(ops[0], "?") if ops else "?"
+        if opcode == Opcode.TypeImage:
             return _image(ops)
         return self._derived(opcode, ops, depth)
 
     def _derived(self, opcode: int, ops: list[int], depth: int) -> str:
         if len(ops) < 2 or depth > _DEPTH:
             return "?"
-        if opcode == Op.TypeVector:
+        if opcode == Opcode.TypeVector:
             return f"{self.spell(ops[0], depth + 1)}{ops[1]}"
-        if opcode == Op.TypePointer:
+        if opcode == Opcode.TypePointer:
             return f"{self.spell(ops[1], depth + 1)}*"
-        if opcode == Op.TypeArray:
+        if opcode == Opcode.TypeArray:
             return f"{self.spell(ops[0], depth + 1)}[{self.words.constants.get(ops[1], '?')}]"
         return "?"
 

@@ -15,7 +15,7 @@ from itertools import compress, pairwise
 
 from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.formats.budget import Budget
-from symd.formats.spirv import Debug, DebugInstruction, DebugSet, Decoration, Op, Words, parse, text
+from symd.formats.spirv import Debug, DebugInstruction, DebugSet, Decoration, Opcode, Words, parse, text
 from symd.formats.spirv.kernels import KernelFacts
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, ImageBytes, Kernel, Section
 from symd.model.identities import ObjectPath
@@ -48,7 +48,16 @@ _SEPARATE = ".debug.spv"
 """The section in which a code object has that module."""
 _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 _SAY_NOTHING = (Debug.InfoNone, Debug.BuildIdentifier)
-_DESCRIBING = (Op.Source, Op.SourceContinued, Op.Name, Op.MemberName, Op.String, Op.Line, Op.NoLine, Op.ModuleProcessed)
+_DESCRIBING = (
+    Opcode.Source,
+    Opcode.SourceContinued,
+    Opcode.Name,
+    Opcode.MemberName,
+    Opcode.String,
+    Opcode.Line,
+    Opcode.NoLine,
+    Opcode.ModuleProcessed,
+)
 
 
 def code_object(data: bytes, budget: Budget, name: str = "", *, outline: bool = False) -> CodeObject:
@@ -57,7 +66,7 @@ def code_object(data: bytes, budget: Budget, name: str = "", *, outline: bool = 
     budget.spend(len(data) // _WORD_BYTES, name or "SPIR-V")
     try:
         parsed = SpirvModule(parse(data))
-        budget.spend(_FUNCTION_STEPS * len(parsed.words.where(Op.Function)), name or "SPIR-V")
+        budget.spend(_FUNCTION_STEPS * len(parsed.words.where(Opcode.Function)), name or "SPIR-V")
     except SymdError as error:
         raise error.prefix_where(name) if name else error from None
     words, functions, points = parsed.words, parsed.functions, parsed.entries
@@ -135,8 +144,8 @@ def _sources(words: Words) -> list[tuple[str, list[str]]]:
     """OpSource: language, version, file, text; each OpSourceContinued after it goes on."""
     found: list[tuple[str, list[str]]] = []
     pieces: list[str] = []
-    for number, ops in words.each(Op.Source, Op.SourceContinued):
-        if words.opcode[number] == Op.SourceContinued:
+    for number, ops in words.each(Opcode.Source, Opcode.SourceContinued):
+        if words.opcode[number] == Opcode.SourceContinued:
             pieces.append(text(ops)[0])
         elif len(ops) > 3:
             pieces = [text(ops[3:])[0]]
@@ -173,9 +182,9 @@ def check_same_code(data: bytes, debug: bytes) -> None:
 
 def code_numbers(words: Words) -> array[int]:
     """The instructions (u32) of all functions but those that describe."""
-    begin = min(words.where(Op.Function), default=len(words))
+    begin = min(words.where(Opcode.Function), default=len(words))
     kept = bytearray(b"\1") * len(words)
-    for number in (*words.where(Op.Line, Op.NoLine), *words.debug_numbers()):
+    for number in (*words.where(Opcode.Line, Opcode.NoLine), *words.debug_numbers()):
         kept[number] = 0
     return array("I", compress(range(begin, len(words)), memoryview(kept)[begin:]))
 
@@ -189,7 +198,7 @@ def _code(words: Words) -> bytes:
 def _declarations(words: Words) -> set[tuple[int, ...]]:
     """What is in front of the functions and does not describe."""
     debug = {*words.debug_numbers()}
-    numbers = range(min(words.where(Op.Function), default=len(words)))
+    numbers = range(min(words.where(Opcode.Function), default=len(words)))
     kept = (number for number in numbers if number not in debug and words.opcode[number] not in _DESCRIBING)
     return {(words.opcode[number], *words.operands(number)) for number in kept}
 
@@ -234,7 +243,7 @@ def _functions(functions: dict[int, Body], points: list[EntryPoint]) -> tuple[Fu
 
 
 def _has_lines(words: Words) -> bool:
-    return bool(words.where(Op.Line)) or any(item.opcode not in _SAY_NOTHING for item in words.debug_instructions())
+    return bool(words.where(Opcode.Line)) or any(item.opcode not in _SAY_NOTHING for item in words.debug_instructions())
 
 
 def _facts(words: Words) -> dict[str, Any]:
@@ -247,7 +256,7 @@ def _facts(words: Words) -> dict[str, Any]:
     build_id = _build_identifier(words)
     if build_id is not None:
         facts["build_id"] = build_id
-    sources = [ops[0] for _, ops in words.each(Op.Source) if ops]
+    sources = [ops[0] for _, ops in words.each(Opcode.Source) if ops]
     if sources:
         facts["source_language"] = _LANGUAGES[sources[0]] if sources[0] < len(_LANGUAGES) else str(sources[0])
     return facts
@@ -255,9 +264,9 @@ def _facts(words: Words) -> dict[str, Any]:
 
 def _refuse_cut_off(words: Words, points: list[EntryPoint]) -> None:
     """A stream of whole instructions is still no module when its end is missing (SPIR-V 1.6, 2.4, logical layout)."""
-    begun, ended = len(words.where(Op.Function)), len(words.where(Op.FunctionEnd))
+    begun, ended = len(words.where(Opcode.Function)), len(words.where(Opcode.FunctionEnd))
     lost = next((entry for entry in points if entry.body is None), None)
-    if not words.where(Op.MemoryModel):
+    if not words.where(Opcode.MemoryModel):
         raise Malformed("has no OpMemoryModel; the module is cut off or incomplete", where="SPIR-V")
     if lost is not None:
         what = f"entry point {lost.name} names function %{lost.id}, which is not in the module"
@@ -315,9 +324,9 @@ class SpirvModule:
 
 def bodies(words: Words) -> dict[int, Body]:
     """Every function by id, in module order. One without OpFunctionEnd ends where the next begins."""
-    starts, ends, labels = words.where(Op.Function), words.where(Op.FunctionEnd), words.where(Op.Label)
+    starts, ends, labels = words.where(Opcode.Function), words.where(Opcode.FunctionEnd), words.where(Opcode.Label)
     linkage = _linkage_names(words)
-    parameters = words.where(Op.FunctionParameter)
+    parameters = words.where(Opcode.FunctionParameter)
     found = {}
     for first, following in pairwise([*starts, len(words)]):
         ops = words.operands(first)
@@ -340,16 +349,16 @@ def _linkage_names(words: Words) -> dict[int, str]:
     """Exported and imported names by function id (OpDecorate LinkageAttributes)."""
     return {
         ops[0]: text(ops[2:])[0]
-        for _, ops in words.each(Op.Decorate)
+        for _, ops in words.each(Opcode.Decorate)
         if len(ops) > 2 and ops[1] == Decoration.LinkageAttributes
     }
 
 
 def entry_points(words: Words, functions: dict[int, Body]) -> list[EntryPoint]:
     """Every OpEntryPoint, in order."""
-    calls = words.where(Op.FunctionCall)
+    calls = words.where(Opcode.FunctionCall)
     found = []
-    for number, ops in words.each(Op.EntryPoint):
+    for number, ops in words.each(Opcode.EntryPoint):
         if len(ops) < 3:
             continue
         name = text(ops[2:])[0]

@@ -11,34 +11,34 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
-from symd.formats.spirv import HEADER_WORDS, Op, StorageClass, claims, name_of, split
+from symd.formats.spirv import HEADER_WORDS, Opcode, StorageClass, claims, name_of, split
 from symd.formats.spirv_rules import declared, instructions
 from symd.formats.spirv_rules.declared import Rule
 from symd.formats.spirv_rules.module import CheckedModule, CheckReport, Device, RuleFinding, Type, Violation
 
 _PARAMETERS = (
-    Op.TypeInt,
-    Op.TypeFloat,
-    Op.TypeStruct,
-    Op.TypeVector,
-    Op.TypePointer,
-    Op.TypeSampler,
-    Op.TypeImage,
+    Opcode.TypeInt,
+    Opcode.TypeFloat,
+    Opcode.TypeStruct,
+    Opcode.TypeVector,
+    Opcode.TypePointer,
+    Opcode.TypeSampler,
+    Opcode.TypeImage,
 )
-_MEMBERS = (Op.TypeInt, Op.TypeFloat, Op.TypeStruct, Op.TypeVector, Op.TypePointer)
+_MEMBERS = (Opcode.TypeInt, Opcode.TypeFloat, Opcode.TypeStruct, Opcode.TypeVector, Opcode.TypePointer)
 
 
 def kernel_return_void(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for body in module.entry_functions:
         kind = module.types.get(module.words.operands(body.first)[0])
-        if kind is not None and kind.opcode != Op.TypeVoid:
+        if kind is not None and kind.opcode != Opcode.TypeVoid:
             yield RuleFinding(body.first, f"a kernel returns {kind}, not OpTypeVoid")
 
 
 def _parameters(module: CheckedModule) -> Iterator[tuple[int, int, Type]]:
     """(instruction number, id, type) of every kernel argument."""
-    at = {ops[1]: number for number, ops in module.each(Op.FunctionParameter)}
+    at = {ops[1]: number for number, ops in module.each(Opcode.FunctionParameter)}
     for body in module.entry_functions:
         for number, kind in body.parameters:
             if kind in module.types:
@@ -57,7 +57,7 @@ def kernel_param_type(module: CheckedModule, device: Device) -> Iterator[RuleFin
 def kernel_param_float_width(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     """64 bits are forbidden by the text and taken by every driver whose device has doubles."""
     for number, _, kind in _parameters(module):
-        if kind.opcode == Op.TypeFloat and kind.operands[0] not in (16, 32):
+        if kind.opcode == Opcode.TypeFloat and kind.operands[0] not in (16, 32):
             accepted = kind.operands[0] == 64 and device.fp64_module
             message = f"a kernel argument is a float of {kind.operands[0]} bits; supported are 16 and 32"
             yield RuleFinding(number, message, accepted=accepted)
@@ -67,7 +67,7 @@ def kernel_param_struct_member(module: CheckedModule, device: Device) -> Iterato
     del device
     known: dict[int, list[Type]] = {}
     for number, _, kind in _parameters(module):
-        if kind.opcode == Op.TypeStruct:
+        if kind.opcode == Opcode.TypeStruct:
             if kind.id not in known:
                 known[kind.id] = _wrong_members(module, kind)
             for member in known[kind.id]:
@@ -84,7 +84,7 @@ def _wrong_members(module: CheckedModule, struct: Type) -> list[Type]:
             if member is None or number in seen:
                 continue
             seen.add(number)
-            if member.opcode == Op.TypeStruct:
+            if member.opcode == Opcode.TypeStruct:
                 waiting.append(member)
             elif member.opcode not in _MEMBERS:
                 wrong.append(member)
@@ -95,7 +95,7 @@ def kernel_param_pointer_class(module: CheckedModule, device: Device) -> Iterato
     """clang passes a struct by value as a Function pointer decorated ByVal, and drivers take it."""
     del device
     for number, value, kind in _parameters(module):
-        if kind.opcode != Op.TypePointer or kind.operands[0] in (
+        if kind.opcode != Opcode.TypePointer or kind.operands[0] in (
             StorageClass.CrossWorkgroup,
             StorageClass.Workgroup,
             StorageClass.UniformConstant,
@@ -125,7 +125,7 @@ def _calls(module: CheckedModule) -> dict[int, list[tuple[int, int]]]:
     order = sorted(module.functions.values(), key=lambda body: body.first)
     firsts = [body.first for body in order]
     found: dict[int, list[tuple[int, int]]] = {}
-    for number, ops in module.each(Op.FunctionCall):
+    for number, ops in module.each(Opcode.FunctionCall):
         at = bisect_right(firsts, number) - 1
         if at >= 0 and number <= order[at].last:
             found.setdefault(order[at].id, []).append((number, ops[2]))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from symd.formats.spirv import AddressingModel, ExecutionModel, MemoryModel, Op, name_of, text
+from symd.formats.spirv import AddressingModel, ExecutionModel, MemoryModel, Opcode, name_of, text
 from symd.formats.spirv_rules.grammar import MIN_OPERANDS, Capability, Dim, ImageOperands, dim_name
 from symd.formats.spirv_rules.module import CheckedModule, Device, RuleFinding
 from symd.model.texts import counted, plural
@@ -80,7 +80,7 @@ def header(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
 def _cut_off(module: CheckedModule) -> Iterator[RuleFinding]:
     """Whole instructions are still no module when its end is missing (SPIR-V 1.6, 2.4)."""
     words = module.words
-    begun, ended = len(words.where(Op.Function)), len(words.where(Op.FunctionEnd))
+    begun, ended = len(words.where(Opcode.Function)), len(words.where(Opcode.FunctionEnd))
     lost = next((entry for entry in module.entries if entry.id not in module.functions), None)
     if begun > ended:
         yield RuleFinding(
@@ -108,7 +108,7 @@ def exec_model(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
 
 def addressing_model(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    for number, ops in module.each(Op.MemoryModel):
+    for number, ops in module.each(Opcode.MemoryModel):
         if ops[0] != AddressingModel.Physical64:
             found = name_of(AddressingModel, ops[0])
             yield RuleFinding(number, f"the addressing model is {found}, not Physical64")
@@ -116,7 +116,7 @@ def addressing_model(module: CheckedModule, device: Device) -> Iterator[RuleFind
 
 def memory_model(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    found = list(module.each(Op.MemoryModel))
+    found = list(module.each(Opcode.MemoryModel))
     for number, ops in found:
         if ops[1] != MemoryModel.OpenCL:
             yield RuleFinding(number, f"the memory model is {name_of(MemoryModel, ops[1])}, not OpenCL")
@@ -150,7 +150,7 @@ def _guaranteed(number: int, module: CheckedModule, device: Device) -> bool:
 def ext_inst_set(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     """OpenCL.std is guaranteed; debug and other non-semantic sets mean nothing to execution, but a driver may end on
     one."""
-    for number, ops in module.each(Op.ExtInstImport):
+    for number, ops in module.each(Opcode.ExtInstImport):
         name = text(ops[1:])[0]
         if device.reads_sets is not None and name not in device.reads_sets:
             yield RuleFinding(
@@ -180,7 +180,7 @@ def control_flow(module: CheckedModule, device: Device) -> Iterator[RuleFinding]
     return iter(())
 
 
-def _among(opcode: Op, operand: int, allowed: Collection[int], otherwise: str) -> Rule:
+def _among(opcode: Opcode, operand: int, allowed: Collection[int], otherwise: str) -> Rule:
     """The rule that an operand of these instructions has one of some values; ``otherwise`` says it, with the operands
     by number."""
 
@@ -193,20 +193,22 @@ def _among(opcode: Op, operand: int, allowed: Collection[int], otherwise: str) -
     return rule
 
 
-int_width = _among(Op.TypeInt, 1, (8, 16, 32, 64), "an integer of {1} bits; supported are 8, 16, 32 and 64")
-int_signedness = _among(Op.TypeInt, 2, (0,), "a {1}-bit integer has signedness {2}, not 0")
-float_width = _among(Op.TypeFloat, 1, (16, 32, 64), "a float of {1} bits; supported are 16, 32 and 64")
-vector_count = _among(Op.TypeVector, 2, (2, 3, 4, 8, 16), "a vector of {2} components; supported are 2, 3, 4, 8 and 16")
-image_ms = _among(Op.TypeImage, 5, (0,), "an image has MS {5}, not 0")
-image_sampled = _among(Op.TypeImage, 6, (0,), "an image has Sampled {6}, not 0")
-image_format = _among(Op.TypeImage, 7, (0,), "an image has Image Format {7}, not Unknown")
+int_width = _among(Opcode.TypeInt, 1, (8, 16, 32, 64), "an integer of {1} bits; supported are 8, 16, 32 and 64")
+int_signedness = _among(Opcode.TypeInt, 2, (0,), "a {1}-bit integer has signedness {2}, not 0")
+float_width = _among(Opcode.TypeFloat, 1, (16, 32, 64), "a float of {1} bits; supported are 16, 32 and 64")
+vector_count = _among(
+    Opcode.TypeVector, 2, (2, 3, 4, 8, 16), "a vector of {2} components; supported are 2, 3, 4, 8 and 16"
+)
+image_ms = _among(Opcode.TypeImage, 5, (0,), "an image has MS {5}, not 0")
+image_sampled = _among(Opcode.TypeImage, 6, (0,), "an image has Sampled {6}, not 0")
+image_format = _among(Opcode.TypeImage, 7, (0,), "an image has Image Format {7}, not Unknown")
 
 _DIM_DEPTH_ARRAYED = frozenset(((0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1), (2, 0, 0), (5, 0, 0)))
 
 
 def image_dim_table(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    for number, (_, _, dim, depth, arrayed, *_) in module.each(Op.TypeImage):
+    for number, (_, _, dim, depth, arrayed, *_) in module.each(Opcode.TypeImage):
         if (dim, depth, arrayed) not in _DIM_DEPTH_ARRAYED:
             name = dim_name(dim)
             yield RuleFinding(number, f"an image of Dim {name}, Depth {depth}, Arrayed {arrayed} is not in the table")
@@ -214,36 +216,36 @@ def image_dim_table(module: CheckedModule, device: Device) -> Iterator[RuleFindi
 
 def image_sampled_type(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    for number, ops in module.each(Op.TypeImage):
+    for number, ops in module.each(Opcode.TypeImage):
         kind = module.types.get(ops[1])
-        if kind is not None and kind.opcode != Op.TypeVoid:
+        if kind is not None and kind.opcode != Opcode.TypeVoid:
             yield RuleFinding(number, f"an image's Sampled Type is {kind}, not OpTypeVoid")
 
 
 def image_arrayed(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    for number, ops in module.each(Op.TypeImage):
+    for number, ops in module.each(Opcode.TypeImage):
         if ops[4] != 0 and (ops[2] not in (Dim.Dim1D, Dim.Dim2D) or ops[4] != 1):
             yield RuleFinding(number, f"an image of Dim {dim_name(ops[2])} has Arrayed {ops[4]}; only 1D and 2D have 1")
 
 
 def image_access_qualifier(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    for number, ops in module.each(Op.TypeImage):
+    for number, ops in module.each(Opcode.TypeImage):
         if len(ops) < 9:
             yield RuleFinding(number, "an image type has no Access Qualifier")
 
 
 def image_write_operands(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    for number, ops in module.each(Op.ImageWrite):
+    for number, ops in module.each(Opcode.ImageWrite):
         if len(ops) > 3:
             yield RuleFinding(number, f"OpImageWrite has Image Operands 0x{ops[3]:x}; it may have none")
 
 
 def image_constoffset(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    for number, ops in module.each(Op.ImageRead, Op.ImageSampleExplicitLod):
+    for number, ops in module.each(Opcode.ImageRead, Opcode.ImageSampleExplicitLod):
         if len(ops) > 4 and ops[4] & ImageOperands.ConstOffset:
-            name = "OpImageRead" if module.opcode(number) == Op.ImageRead else "OpImageSampleExplicitLod"
+            name = "OpImageRead" if module.opcode(number) == Opcode.ImageRead else "OpImageSampleExplicitLod"
             yield RuleFinding(number, f"{name} has the Image Operand ConstOffset")

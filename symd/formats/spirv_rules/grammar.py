@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from enum import IntEnum, IntFlag
 
-from symd.formats.spirv import Op, name_of
+from symd.formats.spirv import Opcode, name_of
 
 Capability = IntEnum(
     "Capability",
@@ -104,85 +104,85 @@ def dim_name(number: int) -> str:
     return name_of(Dim, number).removeprefix("Dim")
 
 
-ATOMIC_INTEGER = tuple(range(Op.AtomicCompareExchange, Op.AtomicXor + 1))
+ATOMIC_INTEGER = tuple(range(Opcode.AtomicCompareExchange, Opcode.AtomicXor + 1))
 """OpAtomicCompareExchange .. OpAtomicXor."""
 ATOMICS = (
-    *range(Op.AtomicLoad, Op.AtomicXor + 1),
-    Op.AtomicFlagTestAndSet,
-    Op.AtomicFlagClear,
-    Op.AtomicFMinEXT,
-    Op.AtomicFMaxEXT,
-    Op.AtomicFAddEXT,
+    *range(Opcode.AtomicLoad, Opcode.AtomicXor + 1),
+    Opcode.AtomicFlagTestAndSet,
+    Opcode.AtomicFlagClear,
+    Opcode.AtomicFMinEXT,
+    Opcode.AtomicFMaxEXT,
+    Opcode.AtomicFAddEXT,
 )
 SHUFFLES = (
-    Op.SubgroupShuffleINTEL,
-    Op.SubgroupShuffleDownINTEL,
-    Op.SubgroupShuffleUpINTEL,
-    Op.SubgroupShuffleXorINTEL,
+    Opcode.SubgroupShuffleINTEL,
+    Opcode.SubgroupShuffleDownINTEL,
+    Opcode.SubgroupShuffleUpINTEL,
+    Opcode.SubgroupShuffleXorINTEL,
 )
 
 EXECUTION_SCOPE: dict[int, int] = {
-    Op.ControlBarrier: 0,
+    Opcode.ControlBarrier: 0,
     **dict.fromkeys(range(261, 272), 2),  # OpGroupAll .. OpGroupSMax
     **dict.fromkeys((285, 286), 2),  # OpGroupReserve*PipePackets
     **dict.fromkeys((287, 288), 0),  # OpGroupCommit*Pipe
     **dict.fromkeys(range(333, 367), 2),  # OpGroupNonUniform*
     4431: 2,  # OpGroupNonUniformRotateKHR
     **dict.fromkeys(range(5000, 5008), 2),  # OpGroup*NonUniformAMD
-    **dict.fromkeys((Op.ControlBarrierArriveINTEL, Op.ControlBarrierWaitINTEL), 0),
+    **dict.fromkeys((Opcode.ControlBarrierArriveINTEL, Opcode.ControlBarrierWaitINTEL), 0),
     **dict.fromkeys(range(6401, 6409), 2),  # OpGroup*KHR
 }
 """Which operand is the scope of execution, result type and result counted; the two that only take Workgroup apart."""
 
 MEMORY_SCOPE: dict[int, int] = {
-    Op.ControlBarrier: 1,
-    Op.MemoryBarrier: 0,
-    Op.MemoryNamedBarrier: 1,
+    Opcode.ControlBarrier: 1,
+    Opcode.MemoryBarrier: 0,
+    Opcode.MemoryNamedBarrier: 1,
     **dict.fromkeys(ATOMICS, 3),
-    Op.AtomicStore: 1,
-    Op.AtomicFlagClear: 1,
-    **dict.fromkeys((Op.ControlBarrierArriveINTEL, Op.ControlBarrierWaitINTEL), 1),
+    Opcode.AtomicStore: 1,
+    Opcode.AtomicFlagClear: 1,
+    **dict.fromkeys((Opcode.ControlBarrierArriveINTEL, Opcode.ControlBarrierWaitINTEL), 1),
 }
 """Which operand is the scope of memory."""
 
-POINTER: dict[int, int] = {**dict.fromkeys(ATOMICS, 2), Op.AtomicStore: 0, Op.AtomicFlagClear: 0}
+POINTER: dict[int, int] = {**dict.fromkeys(ATOMICS, 2), Opcode.AtomicStore: 0, Opcode.AtomicFlagClear: 0}
 """Which operand of an atomic instruction is its pointer."""
 
 MIN_OPERANDS: dict[int, int] = {
-    Op.Extension: 1,
-    Op.ExtInstImport: 2,
-    Op.MemoryModel: 2,
-    Op.EntryPoint: 3,
-    Op.ExecutionMode: 2,
-    Op.Capability: 1,
-    Op.TypeInt: 3,
-    Op.TypeFloat: 2,
-    Op.TypeVector: 3,
-    Op.TypeImage: 8,
-    Op.TypeStruct: 1,
-    Op.TypePointer: 3,
-    Op.TypeFunction: 2,
-    Op.Constant: 3,
-    Op.Function: 4,
-    Op.FunctionParameter: 2,
-    Op.FunctionCall: 3,
-    Op.Decorate: 2,
-    Op.ImageSampleExplicitLod: 5,
-    Op.ImageRead: 4,
-    Op.ImageWrite: 3,
-    Op.ControlBarrier: 3,
-    Op.MemoryBarrier: 2,
-    Op.MemoryNamedBarrier: 3,
+    Opcode.Extension: 1,
+    Opcode.ExtInstImport: 2,
+    Opcode.MemoryModel: 2,
+    Opcode.EntryPoint: 3,
+    Opcode.ExecutionMode: 2,
+    Opcode.Capability: 1,
+    Opcode.TypeInt: 3,
+    Opcode.TypeFloat: 2,
+    Opcode.TypeVector: 3,
+    Opcode.TypeImage: 8,
+    Opcode.TypeStruct: 1,
+    Opcode.TypePointer: 3,
+    Opcode.TypeFunction: 2,
+    Opcode.Constant: 3,
+    Opcode.Function: 4,
+    Opcode.FunctionParameter: 2,
+    Opcode.FunctionCall: 3,
+    Opcode.Decorate: 2,
+    Opcode.ImageSampleExplicitLod: 5,
+    Opcode.ImageRead: 4,
+    Opcode.ImageWrite: 3,
+    Opcode.ControlBarrier: 3,
+    Opcode.MemoryBarrier: 2,
+    Opcode.MemoryNamedBarrier: 3,
     **dict.fromkeys(ATOMICS, 5),
-    Op.AtomicStore: 4,
-    Op.AtomicFlagClear: 3,
-    Op.GroupAsyncCopy: 8,
-    Op.GroupWaitEvents: 3,
+    Opcode.AtomicStore: 4,
+    Opcode.AtomicFlagClear: 3,
+    Opcode.GroupAsyncCopy: 8,
+    Opcode.GroupWaitEvents: 3,
     **dict.fromkeys(SHUFFLES, 4),
-    Op.SubgroupBlockReadINTEL: 3,
-    Op.SubgroupBlockWriteINTEL: 2,
-    Op.SubgroupImageBlockReadINTEL: 4,
-    Op.SubgroupImageBlockWriteINTEL: 3,
+    Opcode.SubgroupBlockReadINTEL: 3,
+    Opcode.SubgroupBlockWriteINTEL: 2,
+    Opcode.SubgroupImageBlockReadINTEL: 4,
+    Opcode.SubgroupImageBlockWriteINTEL: 3,
 }
 """Operands that an instruction cannot do without; debug instructions are deliberately not among them."""
 

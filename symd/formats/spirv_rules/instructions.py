@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd.formats.spirv import Op, StorageClass, name_of
+from symd.formats.spirv import Opcode, StorageClass, name_of
 from symd.formats.spirv_rules.grammar import (
     ATOMIC_INTEGER,
     ATOMICS,
@@ -21,7 +21,7 @@ from symd.formats.spirv_rules.grammar import (
 )
 from symd.formats.spirv_rules.module import CheckedModule, Device, RuleFinding, Type
 
-_MOVES = (Op.AtomicLoad, Op.AtomicStore, Op.AtomicExchange)
+_MOVES = (Opcode.AtomicLoad, Opcode.AtomicStore, Opcode.AtomicExchange)
 _ADD = {
     16: ("SPV_EXT_shader_atomic_float16_add", Capability.AtomicFloat16AddEXT),
     32: ("SPV_EXT_shader_atomic_float_add", Capability.AtomicFloat32AddEXT),
@@ -36,7 +36,7 @@ _MIN_MAX = {
 
 def _value_type(module: CheckedModule, number: int, ops: list[int]) -> Type | None:
     """The result type, or the type of the value that OpAtomicStore stores."""
-    if module.opcode(number) == Op.AtomicStore:
+    if module.opcode(number) == Opcode.AtomicStore:
         return module.type_of(ops[3])
     return module.types.get(ops[0])
 
@@ -46,9 +46,9 @@ def atomic_type(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     allowed = (32, 64) if device.int64_atomics else (32,)
     for number, ops in module.each(*_MOVES, *ATOMIC_INTEGER):
         kind = _value_type(module, number, ops)
-        if kind is None or (kind.opcode == Op.TypeFloat and module.opcode(number) in _MOVES):
+        if kind is None or (kind.opcode == Opcode.TypeFloat and module.opcode(number) in _MOVES):
             continue
-        if kind.opcode != Op.TypeInt or kind.operands[0] not in allowed:
+        if kind.opcode != Opcode.TypeInt or kind.operands[0] not in allowed:
             widths = " and ".join(str(width) for width in allowed)
             yield RuleFinding(number, f"an atomic instruction works on {kind}; supported are integers of {widths} bits")
 
@@ -72,18 +72,18 @@ def atomic_pointer_class(module: CheckedModule, device: Device) -> Iterator[Rule
 def fp_atomic_loadstore(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     for number, ops in module.each(*_MOVES):
         kind = _value_type(module, number, ops)
-        if kind is not None and kind.opcode == Op.TypeFloat:
+        if kind is not None and kind.opcode == Opcode.TypeFloat:
             lack = _lacking_flag(module, device, number, ops, kind, "LOAD_STORE")
             if lack:
                 yield RuleFinding(number, f"an atomic load, store or exchange of {kind}: {lack}")
 
 
 def fp_atomic_add(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    return _float_atomics(module, device, (Op.AtomicFAddEXT,), "ADD", _ADD)
+    return _float_atomics(module, device, (Opcode.AtomicFAddEXT,), "ADD", _ADD)
 
 
 def fp_atomic_minmax(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    return _float_atomics(module, device, (Op.AtomicFMinEXT, Op.AtomicFMaxEXT), "MIN_MAX", _MIN_MAX)
+    return _float_atomics(module, device, (Opcode.AtomicFMinEXT, Opcode.AtomicFMaxEXT), "MIN_MAX", _MIN_MAX)
 
 
 def _float_atomics(
@@ -95,7 +95,7 @@ def _float_atomics(
         kind = _value_type(module, number, ops)
         if kind is None:
             continue
-        if kind.opcode != Op.TypeFloat or kind.operands[0] not in needs:
+        if kind.opcode != Opcode.TypeFloat or kind.operands[0] not in needs:
             yield RuleFinding(number, f"a floating-point atomic instruction works on {kind}")
             continue
         extension, capability = needs[kind.operands[0]]
@@ -136,9 +136,9 @@ def _scopes(module: CheckedModule, operand: dict[int, int]) -> Iterator[tuple[in
 
 def group_async_scope(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    for number, scope in _scopes(module, {Op.GroupAsyncCopy: 2, Op.GroupWaitEvents: 0}):
+    for number, scope in _scopes(module, {Opcode.GroupAsyncCopy: 2, Opcode.GroupWaitEvents: 0}):
         if scope != Scope.Workgroup:
-            name = "OpGroupAsyncCopy" if module.opcode(number) == Op.GroupAsyncCopy else "OpGroupWaitEvents"
+            name = "OpGroupAsyncCopy" if module.opcode(number) == Opcode.GroupAsyncCopy else "OpGroupWaitEvents"
             yield RuleFinding(number, f"{name} has execution scope {name_of(Scope, scope)}, not Workgroup")
 
 
@@ -168,10 +168,10 @@ def subgroup_shuffle_type(module: CheckedModule, device: Device) -> Iterator[Rul
 
 def _can_shuffle(module: CheckedModule, device: Device, kind: Type) -> bool:
     base, count = module.component(kind)
-    if base is None or base.opcode not in (Op.TypeInt, Op.TypeFloat):
+    if base is None or base.opcode not in (Opcode.TypeInt, Opcode.TypeFloat):
         return False
-    width, scalar = base.operands[0], kind.opcode != Op.TypeVector
-    if base.opcode == Op.TypeInt:
+    width, scalar = base.operands[0], kind.opcode != Opcode.TypeVector
+    if base.opcode == Opcode.TypeInt:
         return not base.operands[1] and ((width in (16, 32) and count in (1, 2, 4, 8, 16)) or (width == 64 and scalar))
     if width == 32:
         return count in (1, 2, 4, 8, 16)
@@ -183,15 +183,17 @@ def _can_shuffle(module: CheckedModule, device: Device, kind: Type) -> bool:
 def subgroup_block_type(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, ops in module.each(
-        Op.SubgroupBlockReadINTEL,
-        Op.SubgroupImageBlockReadINTEL,
-        Op.SubgroupBlockWriteINTEL,
-        Op.SubgroupImageBlockWriteINTEL,
+        Opcode.SubgroupBlockReadINTEL,
+        Opcode.SubgroupImageBlockReadINTEL,
+        Opcode.SubgroupBlockWriteINTEL,
+        Opcode.SubgroupImageBlockWriteINTEL,
     ):
         opcode = module.opcode(number)
-        reads = opcode in (Op.SubgroupBlockReadINTEL, Op.SubgroupImageBlockReadINTEL)
+        reads = opcode in (Opcode.SubgroupBlockReadINTEL, Opcode.SubgroupImageBlockReadINTEL)
         kind = (
-            module.types.get(ops[0]) if reads else module.type_of(ops[1 if opcode == Op.SubgroupBlockWriteINTEL else 2])
+            module.types.get(ops[0])
+            if reads
+            else module.type_of(ops[1 if opcode == Opcode.SubgroupBlockWriteINTEL else 2])
         )
         if kind is not None and not _can_move(module, kind):
             message = f"a block {'read' if reads else 'write'} of {_spell(module, kind)}"
@@ -200,15 +202,15 @@ def subgroup_block_type(module: CheckedModule, device: Device) -> Iterator[RuleF
 
 def _can_move(module: CheckedModule, kind: Type) -> bool:
     base, count = module.component(kind)
-    if base is None or base.opcode != Op.TypeInt:
+    if base is None or base.opcode != Opcode.TypeInt:
         return False
     return base.operands[0] in (16, 32) and not base.operands[1] and count in (1, 2, 4, 8)
 
 
 def subgroup_block_pointer_class(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
-    for number, ops in module.each(Op.SubgroupBlockReadINTEL, Op.SubgroupBlockWriteINTEL):
-        storage = module.pointer_class(ops[2] if module.opcode(number) == Op.SubgroupBlockReadINTEL else ops[0])
+    for number, ops in module.each(Opcode.SubgroupBlockReadINTEL, Opcode.SubgroupBlockWriteINTEL):
+        storage = module.pointer_class(ops[2] if module.opcode(number) == Opcode.SubgroupBlockReadINTEL else ops[0])
         if storage not in (None, StorageClass.CrossWorkgroup):
             name = name_of(StorageClass, storage) if storage is not None else ""
             yield RuleFinding(number, f"a block instruction's pointer is to {name}, not CrossWorkgroup")
@@ -216,8 +218,8 @@ def subgroup_block_pointer_class(module: CheckedModule, device: Device) -> Itera
 
 def _image_operands(module: CheckedModule) -> Iterator[tuple[int, int, int]]:
     """(instruction number, image, coordinate) of the image block instructions."""
-    for number, ops in module.each(Op.SubgroupImageBlockReadINTEL, Op.SubgroupImageBlockWriteINTEL):
-        at = 2 if module.opcode(number) == Op.SubgroupImageBlockReadINTEL else 0
+    for number, ops in module.each(Opcode.SubgroupImageBlockReadINTEL, Opcode.SubgroupImageBlockWriteINTEL):
+        at = 2 if module.opcode(number) == Opcode.SubgroupImageBlockReadINTEL else 0
         yield number, ops[at], ops[at + 1]
 
 
@@ -225,7 +227,7 @@ def subgroup_image_kind(module: CheckedModule, device: Device) -> Iterator[RuleF
     del device
     for number, image, _ in _image_operands(module):
         kind = module.type_of(image)
-        if kind is None or kind.opcode != Op.TypeImage:
+        if kind is None or kind.opcode != Opcode.TypeImage:
             continue
         _, dim, depth, arrayed, samples, *_ = kind.operands
         if (dim, depth, arrayed, samples) != (Dim.Dim2D, 0, 0, 0):
@@ -238,7 +240,7 @@ def subgroup_image_coord(module: CheckedModule, device: Device) -> Iterator[Rule
     for number, _, coordinate in _image_operands(module):
         kind = module.type_of(coordinate)
         base, count = module.component(kind)
-        right = base is not None and base.opcode == Op.TypeInt and base.operands == (32, 0) and count == 2
+        right = base is not None and base.opcode == Opcode.TypeInt and base.operands == (32, 0) and count == 2
         if kind is not None and not right:
             yield RuleFinding(
                 number, f"an image block instruction's coordinate is {_spell(module, kind)}, not two 32-bit integers"

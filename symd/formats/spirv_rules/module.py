@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from symd.errors import InvalidInput
-from symd.formats.spirv import Op, by_value_parameters, text
+from symd.formats.spirv import Opcode, by_value_parameters, text
 from symd.formats.spirv.module import Body, SpirvModule
 from symd.formats.spirv_rules.grammar import MIN_OPERANDS, NO_TYPE
 
@@ -199,12 +199,12 @@ class Type:
     number: int
 
     def __str__(self) -> str:
-        if self.opcode in (Op.TypeInt, Op.TypeFloat):
+        if self.opcode in (Opcode.TypeInt, Opcode.TypeFloat):
             return f"{_NAMES[self.opcode]} {self.operands[0]}"
         return _NAMES.get(self.opcode, f"type of opcode {self.opcode}")
 
 
-_NAMES = {op.value: f"Op{op.name}" for op in Op if op.name.startswith("Type")}
+_NAMES = {op.value: f"Op{op.name}" for op in Opcode if op.name.startswith("Type")}
 
 
 class CheckedModule(SpirvModule):
@@ -222,7 +222,7 @@ class CheckedModule(SpirvModule):
     @cached_property
     def types(self) -> dict[int, Type]:
         found: dict[int, Type] = {}
-        for number, ops in self.each(*range(Op.TypeVoid, Op.TypePipe + 1)):
+        for number, ops in self.each(*range(Opcode.TypeVoid, Opcode.TypePipe + 1)):
             if ops:
                 found.setdefault(ops[0], Type(ops[0], self.opcode(number), tuple(ops[1:]), number))
         return found
@@ -242,7 +242,7 @@ class CheckedModule(SpirvModule):
     def pointer_class(self, value: int) -> int | None:
         """The storage class that a pointer value points to; None for anything else."""
         kind = self.type_of(value)
-        return kind.operands[0] if kind is not None and kind.opcode == Op.TypePointer else None
+        return kind.operands[0] if kind is not None and kind.opcode == Opcode.TypePointer else None
 
     def constant(self, value: int) -> int | None:
         """A 32-bit constant's value; None for one that is specialised or computed."""
@@ -258,11 +258,11 @@ class CheckedModule(SpirvModule):
     @cached_property
     def capabilities(self) -> dict[int, int]:
         """Declared capabilities with the number of the declaring instruction."""
-        return {ops[0]: number for number, ops in self.each(Op.Capability)}
+        return {ops[0]: number for number, ops in self.each(Opcode.Capability)}
 
     @cached_property
     def extensions(self) -> frozenset[str]:
-        return frozenset(text(ops)[0] for _, ops in self.each(Op.Extension))
+        return frozenset(text(ops)[0] for _, ops in self.each(Opcode.Extension))
 
     @cached_property
     def by_value(self) -> frozenset[int]:
@@ -271,6 +271,6 @@ class CheckedModule(SpirvModule):
 
     def component(self, kind: Type | None) -> tuple[Type | None, int]:
         """(component type, component count) of a vector; (the type itself, 1) otherwise."""
-        if kind is not None and kind.opcode == Op.TypeVector:
+        if kind is not None and kind.opcode == Opcode.TypeVector:
             return self.types.get(kind.operands[0]), kind.operands[1]
         return kind, 1

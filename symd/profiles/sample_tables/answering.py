@@ -11,7 +11,7 @@ import numpy as np
 
 from symd.api import Symbolizer
 from symd.errors import (
-    OF_ONE_MODULE,
+    MODULE_ERRORS,
     BadQuery,
     Busy,
     ContextNotFound,
@@ -171,7 +171,7 @@ class SampleAnswering:
             return self.registry.of_reason(Reason.UNKNOWN_KERNEL)
         except (ModuleNotFound, ContextNotFound) as error:
             return self._refused(where, error, Reason.UNKNOWN_MODULE)
-        except OF_ONE_MODULE as error:
+        except MODULE_ERRORS as error:
             if _is_of_the_call(error):
                 raise
             return self._refused(where, error, Reason.MALFORMED)

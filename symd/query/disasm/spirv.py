@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from symd.errors import SymdError, ToolMissing
-from symd.formats.spirv import Op, parse
+from symd.formats.spirv import Opcode, parse
 from symd.model.code import CodeKind, CodeObject
 from symd.model.line_tables import Flow
 from symd.query.disasm.disassembler import (
@@ -101,7 +101,7 @@ def _as_every_version_takes_it(data: bytes) -> bytes:
     wrongly, and with source languages called unknown that an older one refuses the whole module for (Slang, Zig)."""
     module = parse(data)
     words = module.words[:]
-    for number, operands in module.each(Op.Source):
+    for number, operands in module.each(Opcode.Source):
         if operands and operands[0] > NEWEST_LANGUAGE:
             words[module.start[number] + 1] = 0
     if sys.byteorder == "big":

@@ -28,7 +28,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from symd.errors import BadQuery, InvalidInput, Malformed
-from symd.model.arguments import ModuleName, digest_of
+from symd.model.arguments import ModuleName, unchecked_digest
 from symd.model.columns import U8
 from symd.model.identities import Digest, ObjectPath, checked_digest, named_digest
 from symd.model.reasons import KNOWN, Reason
@@ -211,7 +211,7 @@ def leading_digest_of_batch(request: bytes) -> str | None:
 
 def checked_module_name(digest: ModuleName) -> str:
     """``modules/SHA256``. Raises ``BadQuery`` when ``digest`` names no module by a lower-case hexadecimal SHA-256."""
-    return _module_name(digest_of(digest))
+    return _module_name(unchecked_digest(digest))
 
 
 @lru_cache(RECENT)
@@ -303,7 +303,7 @@ class Conversion(NamedTuple):
     required: bool = False
 
 
-class Record(NamedTuple, Generic[Model]):
+class RecordConversion(NamedTuple, Generic[Model]):
     """How one kind of record becomes its message, and is read from it."""
 
     to_message: Callable[[Model], Any]
@@ -330,8 +330,8 @@ def record(
     names: Mapping[str, str] | None = None,
     *,
     omit_misfits: bool = False,
-    **conversions: Conversion | Record[Any],
-) -> Record[Model]:
+    **conversions: Conversion | RecordConversion[Any],
+) -> RecordConversion[Model]:
     """How ``model``, a dataclass or a named tuple, travels as ``message``. A field is called there what ``names`` says,
     or as in the model, or as ``_OTHER_NAMES`` has it. An optional field without a value is None. Texts are made UTF-8,
     repeated fields tuples; ``conversions`` says of the other fields, by their names in the model, what becomes of
@@ -345,7 +345,7 @@ def record(
         name = named.get(attribute, attribute)
         field = known[name if name in known else _OTHER_NAMES[name]]
         found = conversions.get(attribute, Conversion())
-        conversion = found.conversion if isinstance(found, Record) else found
+        conversion = found.conversion if isinstance(found, RecordConversion) else found
         writers.append((field.name, _writer(field, conversion, omit_misfits=omit_misfits)))
         readers.append(_reader(field, conversion))
     values = attrgetter(*attributes)
@@ -362,7 +362,7 @@ def record(
     def from_message(found: Any) -> Model:
         return model(*[read(found) for read in readers])
 
-    return Record(to_message, from_message)
+    return RecordConversion(to_message, from_message)
 
 
 def _writer(field: FieldDescriptor, conversion: Conversion, *, omit_misfits: bool) -> Callable[[Any], Any]:

@@ -21,7 +21,14 @@ from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, DebugScheme
 from symd.model.identities import Digest, ObjectPath
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.summaries import (
+    UNPACKING,
+    ContainerSummary,
+    KernelSummary,
+    ModuleRecord,
+    ModuleSummary,
+    ObjectSummary,
+)
 from symd.rpc.wire.failures import reason_status, status_reason, to_status
 from symd.rpc.wire.fields import (
     Conversion,
@@ -124,8 +131,6 @@ MOST_PACKED: Final = 1 << 20
 """Bytes of one that is sent."""
 MOST_UNPACKED: Final = 64 << 20
 """Bytes of one that is read, unpacked."""
-_INTEGER: Final = 1
-"""The extension type of an integer that takes more than 64 bits."""
 _DAMAGED: Final = (ValueError, TypeError, RecursionError, msgpack.UnpackException)
 
 
@@ -145,8 +150,7 @@ def from_packed(message: PackedDescription) -> ModuleSummary | None:
         if not _has_believable_size(message.data):
             raise ValueError("no believable size")
         data = zstandard.ZstdDecompressor().decompress(message.data, max_output_size=MOST_UNPACKED)
-        how = {"ext_hook": _integer, "unicode_errors": "surrogatepass", "strict_map_key": False}
-        return _module(msgpack.unpackb(data, **how))
+        return _module(msgpack.unpackb(data, **UNPACKING))
     except (zstandard.ZstdError, MemoryError, *_DAMAGED) as error:
         raise Malformed(
             f"the daemon's description of a module does not read: {error}", hint="use versions that belong together"
@@ -158,12 +162,6 @@ def _has_believable_size(packed: bytes) -> bool:
         return 0 <= zstandard.frame_content_size(packed) <= MOST_UNPACKED
     except zstandard.ZstdError:
         return False
-
-
-def _integer(kind: int, data: bytes) -> int:
-    if kind != _INTEGER:
-        raise ValueError(f"extension type {kind} is not known")
-    return int.from_bytes(data, "little", signed=True)
 
 
 def _module(fields: list[Any]) -> ModuleSummary:

@@ -31,9 +31,9 @@ from symd.system.process import confinement
 from symd.system.process.pool import Pool
 from symd.system.process.process import ProcessLimits
 
-LONGEST_TEXT: Final = 2 << 20
+MAX_TEXT: Final = 2 << 20
 """Letters of a text beyond which it stays plain."""
-LONGEST_LINE: Final = 4000
+MAX_LINE: Final = 4000
 """Letters of a line beyond which the text stays plain: what machines wrote, nobody reads by its colours."""
 SECONDS: Final = 2.0
 """Seconds for which words are looked for in one text; what is left stays plain. One word may take longer."""
@@ -86,7 +86,7 @@ _LEXERS: Final[dict[str, type[Lexer]]] = {
 
 def is_coloured(text: str) -> bool:
     """Whether a text is not too long for colours."""
-    return len(text) <= LONGEST_TEXT and max(map(len, text.split("\n"))) <= LONGEST_LINE
+    return len(text) <= MAX_TEXT and max(map(len, text.split("\n"))) <= MAX_LINE
 
 
 def uncoloured(_file: str, text: str) -> Rows:

@@ -23,7 +23,7 @@ from symd.model.summaries import ModuleSummary
 from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute
 
 if TYPE_CHECKING:
-    from symd.engine.debuginfod_client import Upstream
+    from symd.engine.debuginfod_client import DebuginfodServers
 
 BINARY: Final = "application/octet-stream"
 PIECE: Final = 1 << 18
@@ -111,7 +111,7 @@ MIN_DIGITS: Final = 16
 class ModuleFetcher:
     """Fetches modules by build ID into the store. Safe to use from several threads."""
 
-    def __init__(self, engine: Host, servers: Upstream) -> None:
+    def __init__(self, engine: Host, servers: DebuginfodServers) -> None:
         self._engine, self._servers = engine, servers
         self._missing: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -123,7 +123,7 @@ class ModuleFetcher:
         if len(name) < MIN_DIGITS or self._is_missing(name):
             return False
         try:
-            module = self._servers.executable_kept(name, partial(self._keep, name))
+            module = self._servers.stream_executable(name, partial(self._keep, name))
         except ServerUnavailable:
             raise
         except LimitExceeded:

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unavailable
-from symd.model.waiting import waited_for
+from symd.model.cancellation import cancelled_by
 from symd.server import messages, waiting
 from symd.server.http.principals import HttpPrincipal
 from symd.server.http.site import CostClass, HttpRequest, HttpWorkQueue, Lacking, Reply, Site, WebRoute, json_reply
@@ -223,7 +223,7 @@ async def _answered(site: Site, work_queue: HttpWorkQueue, route: WebRoute, requ
         body = await _body(request, route, work_queue, waiting.MESSAGE_SECONDS)
         asked = HttpRequest(visitor, request.path_params, request.query_params, request.headers, body)
         del body
-        reply = await _waited_for(request, route, partial(_reply, site, work_queue, route, asked))
+        reply = await _answer_while_connected(request, route, partial(_reply, site, work_queue, route, asked))
         del asked
         exchange.release()
         if isinstance(reply.body, bytes):
@@ -249,7 +249,7 @@ async def _answered(site: Site, work_queue: HttpWorkQueue, route: WebRoute, requ
     return StreamingResponse(pieces, reply.status, {**reply.headers, **more}, reply.content_type)
 
 
-async def _waited_for(
+async def _answer_while_connected(
     request: Request, route: WebRoute, answer: Callable[[threading.Event], Awaitable[Reply]]
 ) -> Reply:
     """What is answered, as long as the client is there: a question is given up where it leaves. Raises
@@ -289,7 +289,7 @@ async def _reply(
     async def answered(by: Site) -> Reply:
         def work() -> Reply:
             is_there = partial(_check_is_there, left)
-            with waited_for(waiting.waited_for_at_most(site.limits, is_there)):
+            with cancelled_by(waiting.with_question_limit(site.limits, is_there)):
                 return _compressed(route.handle(by, asked._replace(check_is_there=is_there)), small)
 
         return await work_queue.run(asked.visitor, route.effort, work, repeatable=_is_question(route))

@@ -12,13 +12,13 @@ import numpy as np
 
 from symd.errors import NotFound, SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.model.answers import Locations
+from symd.model.cancellation import cancelled_by
 from symd.model.code import CodeKind
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable, Listing, ListingPart
 from symd.model.summaries import KernelSummary
-from symd.model.waiting import waited_for
 from symd.server.http.page import checked
 from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
@@ -96,7 +96,7 @@ def _listing(site: Site, asked: HttpRequest) -> Reply:
     digest, path, kernel = checked(site, asked), asked.query.get("object"), asked.query.get("kernel")
     part = ListingPart(None if path is None else ObjectPath(path), kernel, asked.query.get("target"))
     try:
-        with waited_for(asked.check_is_there):
+        with cancelled_by(asked.check_is_there):
             found = next(site.symbolizer.listing(digest, part), None)
     except (ToolMissing, ToolFailed, Unsupported) as error:
         found = _without_text(site, digest, part, kernel, error)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from symd.errors import LimitExceeded, ModuleNotFound, NotFound, SymdError
 from symd.model.addresses import parse_query
+from symd.model.cancellation import check_cancelled
 from symd.model.json.answers import answer_json, named_item_json, variable_json
 from symd.model.json.modules import module_json
 from symd.model.names import Match, NameKind, NameQuery
@@ -22,7 +23,6 @@ from symd.model.reasons import KNOWN
 from symd.model.sources import SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import utf8_size
-from symd.model.waiting import check_wanted
 from symd.profiles.placed import InstructionPlace, PlacedSamples
 from symd.profiles.samples import Value
 from symd.server.http.colouring import Rows
@@ -78,16 +78,16 @@ def _named(_site: Site, asked: HttpRequest) -> Reply:
 
 MANGLED: Final = "_Z"
 """How mangled names begin (Itanium C++ ABI)."""
-MOST_READABLE: Final = 2_000
+MAX_READABLE: Final = 2_000
 """Kernels of a module whose readable names are looked for."""
-MOST_MODULES: Final = 10_000
+MAX_MODULES: Final = 10_000
 """Modules of one answer."""
 
 
 def _list(site: Site, _asked: HttpRequest) -> Reply:
-    records = [*islice(_shown(site), MOST_MODULES + 1)]
+    records = [*islice(_shown(site), MAX_MODULES + 1)]
     return json_reply(
-        {"modules": [_record_json(each) for each in records[:MOST_MODULES]], "more": len(records) > MOST_MODULES}
+        {"modules": [_record_json(each) for each in records[:MAX_MODULES]], "more": len(records) > MAX_MODULES}
     )
 
 
@@ -119,7 +119,7 @@ def _one(site: Site, asked: HttpRequest) -> Reply:
 def _readable(site: Site, digest: str, summary: ModuleSummary) -> dict[str, str]:
     """The names of kernels as they were written, by the names that their symbols have, where both are known."""
     kernels = {kernel.name for each in summary.objects for kernel in each.kernels}
-    if not any(name.startswith(MANGLED) for name in kernels) or len(kernels) > MOST_READABLE:
+    if not any(name.startswith(MANGLED) for name in kernels) or len(kernels) > MAX_READABLE:
         return {}
     kinds = frozenset((NameKind.KERNEL, NameKind.FUNCTION))
     named = site.symbolizer.names(digest, NameQuery("*", Match.GLOB, kinds))
@@ -134,9 +134,9 @@ def checked(site: Site, asked: HttpRequest) -> str:
     return digest
 
 
-MOST_NAMES: Final = 200
+MAX_NAMES: Final = 200
 """Names of one answer."""
-MOST_TEXT: Final = 1 << 20
+MAX_TEXT: Final = 1 << 20
 """Bytes of their texts, give or take one: a module may make them of any length, and each has its code
 object's path."""
 
@@ -172,9 +172,9 @@ def _names(site: Site, asked: HttpRequest) -> Reply:
     except NotFound:
         names = ()
     found: list[dict[str, Any]] = []
-    room = MOST_TEXT
+    room = MAX_TEXT
     for each in names:
-        if len(found) == MOST_NAMES or room <= 0:
+        if len(found) == MAX_NAMES or room <= 0:
             return json_reply({"names": found, "more": True})
         found.append(named_item_json(each, each.name))
         room -= sum(map(utf8_size, (each.name, each.linkage_name, each.path, each.section)))
@@ -242,7 +242,7 @@ def _columns(places: Mapping[InstructionPlace, list[Value]], width: int) -> dict
 def _source(site: Site, asked: HttpRequest) -> Reply:
     digest = checked(site, asked)
     (found,) = site.sources(digest, [asked.required("file")], asked.query.get("object"))
-    check_wanted()
+    check_cancelled()
     text = None if found.text is None else "\n".join(found.lines())
     return json_reply(source_json(found, text, None if text is None else site.colour(found.file, text)))
 

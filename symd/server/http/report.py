@@ -26,7 +26,7 @@ from symd.server.http.page import FIRST, PROFILE, NamedProfile, assets
 from symd.server.http.principals import READER, HttpPrincipal
 from symd.server.http.site import HttpRequest, Reply, Site, WebRoute
 
-MOST_KERNELS: Final = 64
+MAX_KERNELS: Final = 64
 """Kernels of one report, where none is named."""
 ENTRY: Final = "main.js"
 _IMPORT: Final = re.compile(r'^import (?:\{ ([^}]*) \}|\* as (\w+)) from "\./(\w+)\.js";\n', re.MULTILINE)
@@ -51,7 +51,7 @@ def kernels_of(site: Site, digest: str, names: Sequence[str] = ()) -> tuple[list
     profile: NamedProfile | None = site.facts.get(PROFILE)
     if profile is not None:
         found.sort(key=lambda each: -_samples_of(profile, digest, each))
-    return found[:MOST_KERNELS], len(found[MOST_KERNELS:])
+    return found[:MAX_KERNELS], len(found[MAX_KERNELS:])
 
 
 def _all_kernels(summary: ModuleSummary) -> Iterator[Chosen]:

@@ -18,13 +18,13 @@ from symd.errors import BadQuery, LimitExceeded, SymdError
 from symd.formats.debug_ids import NamedObject
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Answer, Answers, Frame
+from symd.model.cancellation import cancelled_by, check_cancelled
 from symd.model.code import CodeKind
 from symd.model.columns import U64
 from symd.model.identities import Digest, ObjectPath
 from symd.model.json import to_json
 from symd.model.line_tables import Listing, ListingPart
 from symd.model.names import Match, NameKind, NameQuery
-from symd.model.waiting import check_wanted, waited_for
 from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 ORIGINS: Final = ("https://profiler.firefox.com", "http://localhost:4242")
@@ -38,7 +38,7 @@ MODULES: Final = 1 << 14
 """Modules in the memory map of a job."""
 FUNCTIONS: Final = 1 << 16
 """Functions of a module whose extents are looked up."""
-LARGEST_CODE: Final = 1 << 20
+MAX_CODE: Final = 1 << 20
 """Bytes of code in one answer of ``/asm/v1``."""
 VALUES: Final = 1_500_000
 """Values of one request, counted by commas, colons and brackets: reading takes up to 100 bytes for each, and holds up
@@ -69,7 +69,7 @@ def _joined(pieces: Iterator[str], most: int) -> bytes:
     memory. Raises LimitExceeded."""
     written = bytearray()
     for piece in pieces:
-        check_wanted()
+        check_cancelled()
         written += piece.encode("utf-8", "backslashreplace")
         if len(written) > most:
             raise LimitExceeded(
@@ -182,7 +182,7 @@ class _ModuleLookup:
             wanted.setdefault(code, {}).update(offsets[identity])
         self._symbols: dict[Code, _Symbols | SymdError] = {}
         for code, asked in wanted.items():
-            check_wanted()
+            check_cancelled()
             self._symbols[code] = _try_symbols(site, code, [*asked])
 
     def has(self, identity: str) -> bool:
@@ -322,11 +322,11 @@ def _source(site: Site, asked: HttpRequest) -> Reply:
     module = _first_visible(site, site.names.of_debug_id(identity))
     if module is None:
         return json_reply({"error": f"no module has the debug ID {identity[:80]}"})
-    check_wanted()
+    check_cancelled()
     answer = site.symbolizer.symbolize_one(module.digest, ByAddress(ObjectAddress(offset)), module.path)
     if file not in {frame.file for frame in answer.frames}:
         return json_reply({"error": f"the code at {offset:#x} does not come from {file[:500]}"})
-    check_wanted()
+    check_cancelled()
     (found,) = site.sources(module.digest, [file], module.path)
     if found.text is None:
         return json_reply({"error": f"{file[:500]}: {found.problem}"})
@@ -336,22 +336,22 @@ def _source(site: Site, asked: HttpRequest) -> Reply:
 def _assembly(site: Site, asked: HttpRequest) -> Reply:
     request = an_object(parsed(asked.body), "the request")
     start, size = (a_hexadecimal(request.get(name), name) for name in ("startAddress", "size"))
-    if size > LARGEST_CODE:
-        raise _beyond("code_bytes", LARGEST_CODE, f"{size} bytes of code, at most {LARGEST_CODE} are listed")
+    if size > MAX_CODE:
+        raise _beyond("code_bytes", MAX_CODE, f"{size} bytes of code, at most {MAX_CODE} are listed")
     module = _first_visible(site, _named(site, request))
     if module is None:
         return json_reply({"error": "no module has that name"})
-    check_wanted()
+    check_cancelled()
     first = site.symbolizer.symbolize_one(module.digest, ByAddress(ObjectAddress(start)), module.path)
     if first.section_index is None or first.path is None:
         return json_reply({"error": f"{start:#x} is in no code of the module"})
-    check_wanted()
+    check_cancelled()
     begin, end = int(first.section_offset or 0), int(first.section_offset or 0) + size
     if request.get("continueUntilFunctionEnd") is True:
         function, extent = _Extents(site, (module.digest, module.path)).of_place(first)
-        end = max(end, min(function + extent, begin + LARGEST_CODE))
+        end = max(end, min(function + extent, begin + MAX_CODE))
     part = ListingPart(first.path, first.kernel)
-    with waited_for(asked.check_is_there):
+    with cancelled_by(asked.check_is_there):
         listing = next(iter(site.symbolizer.listing(module.digest, part)), None)
     if listing is None:
         return json_reply({"error": "there is nothing to list"})

@@ -20,10 +20,10 @@ from symd.errors import (
     ObjectNotFound,
     Unsupported,
 )
+from symd.model.cancellation import cancelled_by
 from symd.model.grabs import Grabbed
 from symd.model.identities import checked_digest, is_digest
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
-from symd.model.waiting import waited_for
 from symd.rpc.wire.fields import chunks_of, module_digest, module_name, optional_path, wrong_field
 from symd.rpc.wire.grabs import from_grab_request, log_chunks, to_result
 from symd.rpc.wire.modules import (
@@ -37,7 +37,7 @@ from symd.rpc.wire.modules import (
 from symd.server.answering import method
 from symd.server.call import Call
 from symd.server.config import Right
-from symd.server.guard import check_deadline, check_waited_for, while_wanted
+from symd.server.guard import check_call_active, check_deadline
 from symd.server.messages import module_too_large
 from symd.server.paging import (
     DEFAULT_PAGE_SIZE,
@@ -129,7 +129,7 @@ def grab_module(service: ServiceContext, request: pb.GrabModuleRequest, call: Ca
     _check_confined(service, call)
     wanted = from_grab_request(request, call.time_remaining())
     try:
-        with waited_for(partial(check_waited_for, call)):
+        with cancelled_by(partial(check_call_active, call)):
             module, grabbed = service.engine.grab(wanted)
     except BuildFailed as error:
         yield from log_chunks(error.build_log)
@@ -138,7 +138,7 @@ def grab_module(service: ServiceContext, request: pb.GrabModuleRequest, call: Ca
     yield from log_chunks(grabbed.build_log)
     yield pb.GrabModuleResponse(result=to_result(service.engine.record(module.sha256), module, grabbed))
     if request.include_bytes:
-        yield from while_wanted(_bytes(grabbed, UPLOAD_CHUNK), call)
+        yield from _bytes(grabbed, UPLOAD_CHUNK)
 
 
 def _check_confined(service: ServiceContext, call: Call) -> None:
@@ -291,5 +291,5 @@ def read_code_object(
 ) -> Iterator[pb.ReadCodeObjectResponse]:
     """Stream the bytes of a code object in chunks. Raises ``ObjectNotFound``."""
     asking = partial(service.engine.object_pieces, module_digest(request.module), request.code_object, UPLOAD_CHUNK)
-    for chunk in while_wanted(service.work_queues[Work.LARGE].run_for(call, asking), call):
+    for chunk in service.work_queues[Work.LARGE].run_for(call, asking):
         yield pb.ReadCodeObjectResponse(chunk=chunk)

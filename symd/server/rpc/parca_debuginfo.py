@@ -21,14 +21,14 @@ from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.v1 import parca_debuginfo_pb2 as pb
 
-LONGEST_NAME = 4096
+MAX_NAME = 4096
 """Characters of a build ID; Go's are no hexadecimal digits."""
 
 
 def checked_build_id(text: str) -> str:
     """The key of its alias: hexadecimal digits in lower case, anything else as it is. Raises BadQuery."""
-    if not 0 < len(text) <= LONGEST_NAME:
-        raise BadQuery(f"a build ID has 1 to {LONGEST_NAME} characters")
+    if not 0 < len(text) <= MAX_NAME:
+        raise BadQuery(f"a build ID has 1 to {MAX_NAME} characters")
     hexadecimal = len(text) <= MAX_DIGITS and not text.lower().strip("0123456789abcdef")
     return text.lower() if hexadecimal else text
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from symd import __version__
 from symd.capture.drivers.simulate import SIMULATED_PRODUCTS
@@ -17,10 +17,10 @@ from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import FORMATS
 from symd.index import VERSION
 from symd.model.breakpoints import Breakpoint
+from symd.model.cancellation import cancelled_by
 from symd.model.cores import CoreDump
 from symd.model.line_tables import CodePart, LineLevel, LineTable, Listing, RowsInParts
 from symd.model.texts import in_utf8, utf8_size
-from symd.model.waiting import waited_for
 from symd.model.watches import BreakpointChange, ChangeAcknowledged
 from symd.rpc.wire import cores, line_tables, modules, variables
 from symd.rpc.wire.breakpoints import (
@@ -36,12 +36,18 @@ from symd.rpc.wire.breakpoints import (
 from symd.rpc.wire.failures import to_status
 from symd.rpc.wire.fields import module_name, to_duration
 from symd.rpc.wire.grabs import APIS
-from symd.server.answering import Asked, method
-from symd.server.batches import ResponseSizeLimit, answer, check_columns, reply_from_index_file, reply_from_open_index
+from symd.server.answering import RequestIterator, method
+from symd.server.batches import (
+    ResponseSizeLimit,
+    check_columns,
+    reply_from_index_file,
+    reply_from_open_index,
+    symbolize_into,
+)
 from symd.server.call import Call
 from symd.server.config import Right
-from symd.server.guard import check_waited_for, while_waited_for
-from symd.server.messages import COUNTED_BYTES, MAX_REQUEST
+from symd.server.guard import cancelled_with_call, check_call_active
+from symd.server.messages import COUNTED_BYTES, MAX_REQUEST, Handover
 from symd.server.paging import MAX_PAGE_SIZE, slice_page
 from symd.server.rpc.module_service import UPLOAD_CHUNK
 from symd.server.service_context import DiskSources, ServiceContext
@@ -63,12 +69,12 @@ from symd.v1.symbol_service_pb2 import (
 from symd.v1.variable_service_pb2 import GetVariablesRequest, GetVariablesResponse
 
 
-@method(Right.READ, inline=reply_from_open_index, cache_miss=reply_from_index_file)
+@method(Right.READ, inline=reply_from_open_index, cold=reply_from_index_file)
 def symbolize(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
     """One address or a batch."""
-    response, asked = SymbolizeResponse(), [request]
+    response, asked = SymbolizeResponse(), Handover(request)
     del request
-    answer(service, asked, response, call)
+    symbolize_into(response, service, asked, call)
     return response
 
 
@@ -85,11 +91,11 @@ def _failed(number: int, error: SymdError) -> SymbolizeStreamResponse:
 @method(Right.READ, failed=_failed_batch)
 def symbolize_stream(service: ServiceContext, request: SymbolizeStreamRequest, call: Call) -> SymbolizeStreamResponse:
     """Batch in, answer out; a batch that cannot be served does not end the stream."""
-    response, asked = SymbolizeStreamResponse(id=request.id), [request.request]
+    response, asked = SymbolizeStreamResponse(id=request.id), Handover(request.request)
     del request
     try:
         response.response.SetInParent()
-        answer(service, asked, response.response, call)
+        symbolize_into(response.response, service, asked, call)
     except SymdError as error:
         return _failed(response.id, error)
     return response
@@ -106,7 +112,7 @@ def get_line_table(service: ServiceContext, request: GetLineTableRequest, call: 
     if level is LineLevel.PTX:
         chunks = _table_chunks(_ptx(service, digest, path, within, call))
     else:
-        work = Work.BATCH if service.engine.is_open(digest) else Work.CACHE_MISS
+        work = Work.BATCH if service.engine.is_open(digest) else Work.COLD_QUESTION
         stored = partial(service.engine.stored_lines, digest, path, within)
         chunks = _table_chunks(service.work_queues[work].run_for(call, stored))
     yield from service.work_queues[Work.BATCH].each_for(call, chunks)
@@ -131,14 +137,14 @@ def _ptx(
 def find_names(service: ServiceContext, request: FindNamesRequest, call: Call) -> FindNamesResponse:
     """Find kernels, functions and source files by name, page by page."""
     digest, wanted, path = modules.from_names_request(request)
-    with while_waited_for(call, service.config.limits):
+    with cancelled_with_call(call, service.config.limits):
         found = service.engine.names(digest, wanted, path)
-    of = f"{digest}/names/{path}/{wanted.match:d}/{sorted(wanted.kinds)}/{wanted.pattern}"
-    items, token = slice_page(found, of, request.page_size, request.page_token, modules.to_named_item)
+    token_scope = f"{digest}/names/{path}/{wanted.match:d}/{sorted(wanted.kinds)}/{wanted.pattern}"
+    items, token = slice_page(found, token_scope, request.page_size, request.page_token, modules.to_named_item)
     return FindNamesResponse(items=items, next_page_token=token)
 
 
-AT_ONCE = 16
+PLACES_READ_TOGETHER = 16
 """Addresses whose variables are read together: as many as a stack has, and not so many that they fill the memory."""
 
 
@@ -146,15 +152,15 @@ AT_ONCE = 16
 def get_variables(service: ServiceContext, request: GetVariablesRequest, call: Call) -> GetVariablesResponse:
     """Give what is in scope at each of the addresses, with types and locations."""
     digest, queries, path = variables.from_request(request)
-    room, response = ResponseSizeLimit(service.config.limits), GetVariablesResponse()
-    for start in range(0, len(queries), AT_ONCE):
-        check_waited_for(call)
-        part = queries[start : start + AT_ONCE]
+    budget, response = ResponseSizeLimit(service.config.limits), GetVariablesResponse()
+    for start in range(0, len(queries), PLACES_READ_TOGETHER):
+        check_call_active(call)
+        part = queries[start : start + PLACES_READ_TOGETHER]
         for found in service.engine.variables(digest, part, path, with_ranges=request.with_ranges):
-            room.taken_by(found.at)
-            room.take_device_candidates(found.device_candidates)
+            budget.count_answer(found.at)
+            budget.count_device_candidates(found.device_candidates)
             place = variables.to_place(found)
-            room.take_variables(place.ByteSize())
+            budget.count_variables(place.ByteSize())
             response.places.append(place)
     return response
 
@@ -165,14 +171,14 @@ Chunk = TypeVar("Chunk", GetListingResponse, ReadSourcesResponse)
 @method(Right.READ)
 def get_listing(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
     """Stream the instructions of a module's code, each with the frames that it comes from."""
-    found = service.work_queues[Work.LARGE].run_for(call, partial(_made, service, request, call))
+    found = service.work_queues[Work.LARGE].run_for(call, partial(_listings, service, request, call))
     service.flight.keep(call, sum(line_tables.listing_bytes(each) for each in found))
     for listing in found:
         yield from _in_turn(service, call, line_tables.listing_bytes(listing), line_tables.to_listing_chunks(listing))
 
 
-def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> list[Listing]:
-    with waited_for(partial(check_waited_for, call)):
+def _listings(service: ServiceContext, request: GetListingRequest, call: Call) -> list[Listing]:
+    with cancelled_by(partial(check_call_active, call)):
         found = [*service.engine.listing(*line_tables.from_listing_request(request))]
     for listing in found:
         check_columns(listing.answers, service.config.limits)
@@ -219,9 +225,9 @@ def _check_stacks(dump: CoreDump, limits: Limits) -> None:
     """Raises ``LimitExceeded`` where a stack has no room in a message: its calls may all be of functions with long
     names."""
     for stack in dump.stacks:
-        room = ResponseSizeLimit(limits)
+        budget = ResponseSizeLimit(limits)
         for call in stack.frames:
-            room.take_frames(call.frames)
+            budget.count_frames(call.frames)
 
 
 @method(Right.READ)
@@ -230,7 +236,7 @@ def resolve_breakpoint(
 ) -> ResolveBreakpointResponse:
     """Answer where a breakpoint can go in one module, page by page, or why it cannot."""
     digest, asked, context = from_resolve_request(request)
-    with while_waited_for(call, service.config.limits):
+    with cancelled_with_call(call, service.config.limits):
         located = service.engine.locate(
             digest,
             asked.where,
@@ -240,33 +246,31 @@ def resolve_breakpoint(
             targets=asked.targets,
             context=context,
         )
-    of = f"{digest}/breakpoints/{sha256(repr((asked, context)).encode()).hexdigest()}"  # 100 rules make a long text
-    page, token = slice_page(located.locations, of, request.page_size, request.page_token, to_location)
+    options = sha256(repr((asked, context)).encode()).hexdigest()  # 100 rules make a long text
+    token_scope = f"{digest}/breakpoints/{options}"
+    page, token = slice_page(located.locations, token_scope, request.page_size, request.page_token, to_location)
     module = None if located.module is None else module_name(located.module)
     return ResolveBreakpointResponse(locations=page, refusal=to_refusal(located), next_page_token=token, module=module)
 
 
 @method(Right.READ, work=Work.WATCH)
-def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[WatchResponse]:
+def watch(service: ServiceContext, requests: RequestIterator, call: Call) -> Iterator[WatchResponse]:
     """A thread that sleeps until something happens, the client changes its breakpoints, or the call ends."""
-    first = next(requests, None)
-    if first is None:
-        raise InvalidInput("the watch has no message", hint="send start, and close your side after it or later")
-    start = from_start(first)
-    del first  # else as long as the watch
+    start = from_start(_first_message(requests))
     uncounted = keep_breakpoints(service, call, start.breakpoints)
 
-    def changes() -> Iterator[BreakpointChange]:
+    def next_change() -> BreakpointChange | None:
         nonlocal uncounted
-        while (message := requests.poll()) is not None:
-            check_is_change(message)
-            try:
-                change = from_change(message)
-                uncounted = keep_breakpoints(service, call, change.add, uncounted)
-            except SymdError as error:
-                change = BreakpointChange(failure=error)
-            del message
-            yield change
+        message = requests.poll()
+        if message is None:
+            return None
+        check_is_change(message)
+        try:
+            change = from_change(message)
+            uncounted = keep_breakpoints(service, call, change.add, uncounted)
+        except SymdError as error:
+            change = BreakpointChange(failure=error)
+        return change
 
     with (
         service.engine.watch(
@@ -275,7 +279,7 @@ def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[Watc
             apis=start.apis,
             only_new=start.only_new,
             resume_token=start.resume_token,
-            changes=changes,
+            changes=partial(iter, next_change, None),
         ) as watching,
         service.watches.opened(call.client, watching.close),
     ):
@@ -289,6 +293,14 @@ def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[Watc
                     acknowledged += 1
                 yield from to_responses(event, acknowledged)
         service.check_running()
+
+
+def _first_message(requests: RequestIterator) -> Any:
+    """What a watch begins with. Raises ``InvalidInput`` where nothing comes."""
+    first = next(requests, None)
+    if first is None:
+        raise InvalidInput("the watch has no message", hint="send start, and close your side after it or later")
+    return first
 
 
 def keep_breakpoints(service: ServiceContext, call: Call, breakpoints: Iterable[Breakpoint], uncounted: int = 0) -> int:

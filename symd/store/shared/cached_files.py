@@ -34,8 +34,8 @@ from symd.errors import (
     LimitExceeded,
     StoreUnavailable,
     SymdError,
-    described,
-    from_description,
+    error_from_dict,
+    error_to_dict,
 )
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, sweep
 from symd.store.folder import check_private, keep_from_others
@@ -350,7 +350,7 @@ def _outcome(fetch: Future[bool]) -> bool:
     """What another thread's fetch ended with; an error is raised as one of this thread's own."""
     error = fetch.exception()
     if isinstance(error, SymdError):
-        raise from_description(described(error)) or error from error
+        raise error_from_dict(error_to_dict(error)) or error from error
     return fetch.result()
 
 

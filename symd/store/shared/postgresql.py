@@ -314,7 +314,7 @@ STORING: Final = 0x73746F72_65000000
 """The kind of lock that is held by who writes or removes objects of a module: a number that is combined with the
 digest's first 64 bits."""
 _FIRST_WAIT: Final = 0.005
-_LONGEST_WAIT: Final = 0.1
+_MAX_WAIT: Final = 0.1
 """Seconds between two looks whether a lock is free."""
 _SIGNED: Final = 1 << 63
 
@@ -371,7 +371,7 @@ class AdvisoryLocks:
                 raise TimeoutError
             waited = True
             time.sleep(min(pause, _seconds_left(until)))
-            pause = min(2 * pause, _LONGEST_WAIT)
+            pause = min(2 * pause, _MAX_WAIT)
 
     def _release(self, key: int, connection: PostgresConnection) -> None:
         """A connection that is gone has given its locks already."""

@@ -204,7 +204,7 @@ _REQUESTS: Final = 10
 """How often a single request is made again, at most."""
 _PAUSE: Final = 0.1
 """Seconds before the second attempt, doubled each time."""
-_LONGEST_PAUSE: Final = 2.0
+_MAX_PAUSE: Final = 2.0
 
 
 class _RefusedError(Exception):
@@ -376,7 +376,7 @@ def _made(bucket: str, prefix: str, seconds: float, options: ClientConfig) -> S3
             "retry_timeout": timedelta(seconds=seconds / 2),
             "backoff": {
                 "init_backoff": timedelta(seconds=_PAUSE),
-                "max_backoff": timedelta(seconds=min(_LONGEST_PAUSE, seconds / 6)),
+                "max_backoff": timedelta(seconds=min(_MAX_PAUSE, seconds / 6)),
                 "base": 2,
             },
         },

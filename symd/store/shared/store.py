@@ -26,7 +26,7 @@ from symd.store import rows
 from symd.store.budgets import Evicted, bytes_of_index, bytes_of_module, chosen, note_evictions
 from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sweep
-from symd.store.folder import digest_of
+from symd.store.folder import digest_of_bytes
 from symd.store.rows import Connection
 from symd.store.shared.cached_files import CachedFiles
 from symd.store.shared.catalogue import PostgresCatalogue
@@ -210,7 +210,7 @@ class SharedStore(ModuleStore):
         except DataLoss:
             log.warning("the storage has other bytes than those of module %s", digest)
             return False
-        return data is not None and digest_of(data) == digest
+        return data is not None and digest_of_bytes(data) == digest
 
     def index(self, digest: str, version: int) -> memoryview | None:
         if not self._catalogue.has_index(checked_digest(digest), version):

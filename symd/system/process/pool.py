@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from symd.config import Limits
-from symd.errors import DataLoss, Unavailable, from_description
+from symd.errors import DataLoss, Unavailable, error_from_dict
 from symd.system.process.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
 from symd.system.process.process import ProcessLimits, interpreter_environment, kill, start
 from symd.system.process.resources import MORE_THREADS
@@ -106,7 +106,7 @@ class Pool:
             return payload
         if kind == DEFECT:
             return ChildException(**json.loads(payload))
-        error = from_description(json.loads(payload))
+        error = error_from_dict(json.loads(payload))
         raise error or DataLoss("the child failed for a reason that this version does not know")
 
     def _ask(self, worker: _Worker, call: _Call) -> tuple[bytes, bytes] | ExitStatus:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, ToolCrashed, ToolFailed
-from symd.model.waiting import check_wanted
+from symd.model.cancellation import check_cancelled
 from symd.system.messages import os_error_text
 from symd.system.private_files import child_folder, write_bytes
 from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, LandlockAccess
@@ -204,10 +204,10 @@ def run(
     Its standard output is the answer, its standard error what it prints. With ``own_pipe`` the answer comes on a pipe
     of its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined``
     is who starts it with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when it
-    cannot be started, limited or confined. Where nobody waits for the answer any more (``symd.model.waiting``) it is
-    not started, or ended.
+    cannot be started, limited or confined. Where nobody waits for the answer any more
+    (``symd.model.cancellation``) it is not started, or ended.
     """
-    check_wanted()
+    check_cancelled()
     with contextlib.ExitStack() as ours:
         with contextlib.ExitStack() as its:
             answers, answer_end = _pipe(ours, its)
@@ -324,7 +324,7 @@ class _Reader:
     def _check(self) -> None:
         """Raises where nobody waits any more, when it is time to ask."""
         if time.monotonic() >= self._next_check:
-            check_wanted()
+            check_cancelled()
             self._next_check = time.monotonic() + _CHECK_SECONDS
 
     def _look(self) -> Limit | None:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from symd.config import Limits
-from symd.errors import SymdError, described
+from symd.errors import SymdError, error_to_dict
 from symd.system.process.confinement import confine, interpreter
 from symd.system.process.frames import BYTES, DEFECT, ERROR, LAST, MEMORY, die_with, read_frame, write_frame
 
@@ -104,7 +104,7 @@ def _answer(stream: IO[bytes], call: Function, descriptors: Sequence[int]) -> tu
     except MemoryError:
         raise
     except SymdError as error:
-        return ERROR, _json(described(error))
+        return ERROR, _json(error_to_dict(error))
     except Exception as error:  # noqa: BLE001 - told whole to the other end, which logs it
         return DEFECT, _json(_defect(error))
 

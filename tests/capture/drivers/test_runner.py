@@ -18,8 +18,8 @@ from symd import errors
 from symd.capture.drivers import grab, runner
 from symd.capture.drivers.apis import MAX_LOG, bounded
 from symd.config import Limits
+from symd.model.cancellation import cancelled_by
 from symd.model.grabs import Grabbed, GrabRequest
-from symd.model.waiting import waited_for
 
 LIMITS = Limits(module_size=1 << 20)
 SOURCE = b"kernel void k(global int *a) { a[0] = 1; }"
@@ -154,7 +154,7 @@ class Left(Exception):
 
 
 def grab_while(check: Callable[[], None]) -> Grabbed:
-    with waited_for(check):
+    with cancelled_by(check):
         return grab(request(), LIMITS)
 
 

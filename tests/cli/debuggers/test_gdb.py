@@ -112,6 +112,19 @@ def test_variables_and_breakpoint_addresses(gdb) -> None:
         assert f"{BASE + each['address']:#x} in shade at " in said
 
 
+def test_places_without_a_base_are_asked_in_one_process_and_are_offsets_into_sections(gdb, tmp_path: Path) -> None:
+    log, program = tmp_path / "calls", tmp_path / "logged"
+    program.write_text(f'#!/bin/sh\necho "$1" >> {log}\nexec {symd_script(tmp_path)} "$@"\n')
+    program.chmod(0o755)
+    said, _ = gdb(f"set symd-program {program}", f"symd locate -m {SHADE} shade.cl:18")
+    places = located(SHADE, "shade.cl:18")
+    assert [each["address"] for each in places] != [each["section_offset"] for each in places]
+    assert [line.partition(" in ")[0] for line in said.splitlines()] == [
+        f"({each['section']})+{each['section_offset']:#x} of shade" for each in places
+    ]
+    assert log.read_text().split() == ["locate"]
+
+
 def test_a_base_is_that_of_one_kernel_where_kernels_are_loaded_apart(gdb) -> None:
     """Line 46 of the sample's source is in the kernel smooth, and line 20 is inlined into the kernel denoise."""
     both = "filters.clcpp:46 filters.clcpp:20"

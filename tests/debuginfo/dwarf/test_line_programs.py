@@ -42,7 +42,7 @@ def core(request, monkeypatch):
     module = line_program if request.param == "compiled" else UNCOMPILED
     assert module.__file__.endswith(".py") == (request.param == "uncompiled")
     read = headers if request.param == "compiled" else UNCOMPILED_HEADERS
-    monkeypatch.setattr(lines_module, "LineRows", module.LineRows)
+    monkeypatch.setattr(lines_module, "LineProgramRows", module.LineProgramRows)
     monkeypatch.setattr(lines_module, "LineHeaderReader", read.LineHeaderReader)
     return module
 
@@ -182,7 +182,7 @@ def _plain(program: bytes, header: plain_lines.Header) -> list[plain_lines.Row] 
 
 
 def _ours(core, program: bytes, shape: ProgramParameters) -> list[plain_lines.Row] | None:
-    rows = core.LineRows(program, ".debug_line")
+    rows = core.LineProgramRows(program, ".debug_line")
     try:
         rows.run(0, 0, len(program), shape)
     except Malformed:
@@ -290,7 +290,7 @@ def test_a_program_that_is_stopped_leaves_no_row(core):
         if rows > 100:
             raise Stop
 
-    rows = core.LineRows(sound + large + sound, ".debug_line", check)
+    rows = core.LineProgramRows(sound + large + sound, ".debug_line", check)
     rows.run(0, 0, len(sound), SHAPE)
     with pytest.raises(Stop):
         rows.run(1, len(sound), len(sound + large), SHAPE)
@@ -303,7 +303,7 @@ def test_a_program_that_is_stopped_leaves_no_row(core):
 
 def test_room_is_taken_for_rows_that_can_be_there_and_given_back(core):
     program = b"\x20" * 5000 + b"\x00\x01\x01"
-    rows = core.LineRows(program, ".debug_line")
+    rows = core.LineProgramRows(program, ".debug_line")
     rows.run(0, 0, len(program), SHAPE)
     assert rows.count == 5001 <= len(rows.address) <= len(program)
     rows.trim()

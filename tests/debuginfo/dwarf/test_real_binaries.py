@@ -112,7 +112,7 @@ def test_rows_and_scopes_are_those_of_pyelftools(built, command, gpu, monkeypatc
     assert lines.warnings == ()
     assert len(lines) > 10
     for module in (line_program, uncompiled("line_program")):
-        monkeypatch.setattr(lines_module, "LineRows", module.LineRows)
+        monkeypatch.setattr(lines_module, "LineProgramRows", module.LineProgramRows)
         assert_same_lines(read_lines(sections), second_opinion.read_lines(sections))
     expected = second_opinion.read_scopes(sections)
     assert len(expected) >= (2 if gpu else 3)

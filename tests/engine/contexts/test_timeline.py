@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from symd.engine.contexts.timeline import FOREVER, MAX_TIED, QUESTIONS_ONE_BY_ONE, STEPS, Timeline
 from symd.model.answers import Reason
+from symd.model.cancellation import cancelled_by
 from symd.model.contexts import Origin
-from symd.model.waiting import waited_for
 from symd.query.symbolize import MAX_NAMED
 
 TOP = 1 << 64
@@ -250,6 +250,6 @@ def test_nothing_is_looked_for_once_nobody_waits(bits):
 
     addresses, times = np.zeros(5 * STEPS, np.uint64), np.full(5 * STEPS, 9)
     look = timeline.find if bits == 64 else partial(timeline.find_truncated, bits=bits)
-    with pytest.raises(RuntimeError), waited_for(check):
+    with pytest.raises(RuntimeError), cancelled_by(check):
         look(addresses, times)
     assert len(asked) == 3

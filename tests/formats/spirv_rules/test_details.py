@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.formats.spirv import Op, parse
+from symd.formats.spirv import Opcode, parse
 from symd.formats.spirv_rules import Device, check
 from symd.formats.spirv_rules.module import PRODUCTS
 from tests.formats.spirv_rules.assembly import assemble, judged, module
@@ -92,8 +92,8 @@ def test_a_set_that_a_driver_dies_of_is_said(name: str) -> None:
 def test_a_module_that_is_cut_off_between_instructions_is_no_module() -> None:
     data = (Path(__file__).parents[3] / "samples" / "spirv" / "bin" / "inline.O2.ocl-100.spv").read_bytes()
     words = parse(data)
-    entry, *_ = words.where(Op.EntryPoint)
-    ends = words.where(Op.FunctionEnd)
+    entry, *_ = words.where(Opcode.EntryPoint)
+    ends = words.where(Opcode.FunctionEnd)
     assert ends[-1] == len(words) - 1
     valid = [number for number in range(entry + 1, len(words)) if check(data[: words.offset(number)]).valid]
     assert set(valid) <= {end + 1 for end in ends}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.formats.spirv import Op, parse
+from symd.formats.spirv import Opcode, parse
 from symd.formats.spirv_rules import Device, check
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "spirv" / "bin"
@@ -67,7 +67,7 @@ def test_debug_operands_are_never_judged(path: Path) -> None:
     words = parse(bytes(data))
     luck = random.Random(7)
     before = check(bytes(data), NEWEST)
-    for number in words.where(Op.ExtInst):
+    for number in words.where(Opcode.ExtInst):
         if words.operands(number)[2] in words.debug_sets:
             start = words.offset(number)
             for at in range(start + 20, words.offset(number + 1)):

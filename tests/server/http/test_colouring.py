@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.server.http import colouring
-from symd.server.http.colouring import LONGEST_LINE, Colour, ColouredApart, coloured
+from symd.server.http.colouring import MAX_LINE, Colour, ColouredApart, coloured
 
 SAMPLES = sorted((Path(__file__).parents[3] / "samples").glob("*/*.c[lu]*"))
 
@@ -67,7 +67,7 @@ def test_any_text_has_as_many_rows_as_lines(text, file):
 
 
 def test_what_machines_wrote_stays_plain():
-    assert coloured("a.cl", "int " * LONGEST_LINE) == [[]]
+    assert coloured("a.cl", "int " * MAX_LINE) == [[]]
 
 
 ENDLESS = "a b()" + "//\\\n" * 60 + '"'

@@ -9,7 +9,7 @@ import pytest
 
 from symd.api import Symbolizer
 from symd.formats.debug_ids import ModuleNames
-from symd.model.waiting import waited_for
+from symd.model.cancellation import cancelled_by
 
 
 class Modules:
@@ -51,7 +51,7 @@ def walk(names: ModuleNames, broken_off_after: int | None = None) -> None:
             raise Left
 
     try:
-        with waited_for(check):
+        with cancelled_by(check):
             list(names.all())
     except Left:
         return

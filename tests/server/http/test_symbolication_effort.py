@@ -15,10 +15,10 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.formats.debug_ids import ModuleNames, debug_id
-from symd.model.waiting import check_wanted
-from symd.server.http.exchange import _waited_for
+from symd.model.cancellation import check_cancelled
+from symd.server.http.exchange import _answer_while_connected
 from symd.server.http.site import CostClass, WebRoute
-from symd.server.waiting import waited_for_at_most
+from symd.server.waiting import with_question_limit
 from symd.server.work_queues import Work
 from symd.store import Store
 from tests.query.test_listing import every_eight
@@ -102,9 +102,9 @@ def test_a_request_takes_no_longer_than_a_question(tmp_path, engine):
 
 
 def test_the_time_of_a_question_is_over_at_some_time():
-    waited_for_at_most(Limits(), check_wanted)()
+    with_question_limit(Limits(), check_cancelled)()
     with pytest.raises(LimitExceeded, match="longer than 0 seconds"):
-        waited_for_at_most(Limits(question_seconds=0.0), check_wanted)()
+        with_question_limit(Limits(question_seconds=0.0), check_cancelled)()
 
 
 @contextlib.contextmanager
@@ -153,11 +153,11 @@ class Held:
         self.begun.set()
         assert self.go_on.wait(PATIENCE)
         try:
-            check_wanted()
+            check_cancelled()
             until = time.monotonic() + PATIENCE
             while self.leaves and time.monotonic() < until:
                 time.sleep(0.01)
-                check_wanted()
+                check_cancelled()
         except ClientDisconnect:
             self.ended.set()
             raise
@@ -209,7 +209,7 @@ def test_a_client_that_has_left_is_not_told_that_the_daemon_stops(effort):
             await asyncio.Event().wait()
 
         route = WebRoute("/", lambda *_: None, effort=effort)
-        asking = asyncio.create_task(_waited_for(request, route, answer))
+        asking = asyncio.create_task(_answer_while_connected(request, route, answer))
         await begun.wait()
         if leaves:
             request.leave.set()

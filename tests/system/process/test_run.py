@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.model.waiting import waited_for
+from symd.model.cancellation import cancelled_by
 from symd.system.process import launcher, process
 from symd.system.process.process import _LAUNCHER, ProcessLimits, signal_name
 from symd.system.process.run import Ended, ExitStatus, Limit, run
@@ -319,7 +319,7 @@ def test_a_child_whose_answer_nobody_wants_is_ended(python, tmp_path: Path, aske
             raise NobodyWaits
         left.pop()
 
-    with pytest.raises(NobodyWaits), waited_for(check):
+    with pytest.raises(NobodyWaits), cancelled_by(check):
         python(f"import os; open('pid', 'w').write(str(os.getpid()))\n{FOREVER}")
     assert (tmp_path / "pid").exists() is bool(asked)
     assert not asked or gone(int((tmp_path / "pid").read_text()))

@@ -246,10 +246,10 @@ def kernel_facts(data: bytes) -> dict[str, dict[str, Any]]:
     """Kernel name to its facts: simd_width, registers, shared_memory, barriers, scratch, arguments, ..."""
     document = _load(data)
     arguments = {str(entry.get("name")): _arguments(entry) for entry in _mappings(document.get("kernels_misc_info"))}
-    result = {}
+    version, result = _version(document), {}
     for entry in _mappings(document.get("kernels")):
         name = str(entry.get("name"))
-        result[name] = _facts(entry) | ({"arguments": arguments[name]} if arguments.get(name) else {})
+        result[name] = _facts(entry, version) | ({"arguments": arguments[name]} if arguments.get(name) else {})
     return result
 
 
@@ -267,7 +267,18 @@ def _load(data: bytes) -> Mapping[str, Any]:
     return document
 
 
-def _facts(kernel: Mapping[str, Any]) -> dict[str, Any]:
+_SPILLS_SINCE = (1, 39)
+"""The version of .ze_info that has ``spill_size``, which is 0 where it is left out (IGC's version.md and zeinfo.md)."""
+
+
+def _version(document: Mapping[str, Any]) -> tuple[int, ...]:
+    """The version that .ze_info states; () where it states none."""
+    major, _, minor = str(document.get("version", "")).partition(".")
+    is_stated = all(part.isascii() and part.isdecimal() and len(part) < 10 for part in (major, minor))
+    return (int(major), int(minor)) if is_stated else ()
+
+
+def _facts(kernel: Mapping[str, Any], version: tuple[int, ...]) -> dict[str, Any]:
     environment = kernel.get("execution_env")
     environment = environment if isinstance(environment, Mapping) else {}
     facts: dict[str, Any] = {
@@ -276,6 +287,8 @@ def _facts(kernel: Mapping[str, Any]) -> dict[str, Any]:
     scratch = sum(_integer(entry.get("size")) for entry in _mappings(kernel.get("per_thread_memory_buffers")))
     if scratch:
         facts["scratch"] = scratch
+    if version >= _SPILLS_SINCE:
+        facts["spill_size"] = _integer(environment.get("spill_size"))
     return facts
 
 

@@ -55,10 +55,25 @@ def test_kernels_and_their_facts_are_those_that_the_file_describes(name: str) ->
         assert facts["registers"] == environment["grf_count"]
         assert facts.get("shared_memory") == environment.get("slm_size")
         assert facts.get("barriers") == environment.get("barrier_count")
+        has_spills = tuple(map(int, described["version"].split("."))) >= (1, 39)
+        assert facts.get("spill_size") == (environment.get("spill_size", 0) if has_spills else None)
         wanted = [
             (one.get("name", ""), one["type_name"].partition(";")[0]) for one in arguments.get(entry["name"]) or ()
         ]
         assert [(one["name"], one["type"]) for one in facts.get("arguments", ())] == wanted
+
+
+@pytest.mark.parametrize(
+    ("version", "spills"),
+    [
+        ("'1.20'", None), ("'1.38'", None), ("'1.39'", 0), ("'1.100'", 0), ("'2.0'", 0), ("1.5", None),
+        ("''", None), ("one", None), ("'1.'", None), (f"'1.{'9' * 5000}'", None),
+    ],
+)  # fmt: skip
+def test_spills_that_are_left_out_are_none_in_versions_that_have_them(version: str, spills: int | None) -> None:
+    """``spill_size`` came with version 1.39 of .ze_info."""
+    described = f"version: {version}\nkernels:\n  - name: k\n    execution_env:\n      grf_count: 128\n"
+    assert zebin.kernel_facts(described.encode())["k"].get("spill_size") == spills
 
 
 @pytest.mark.parametrize("name", ZEBINS)

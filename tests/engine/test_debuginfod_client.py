@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine.debuginfod_client import Upstream
+from symd.engine.debuginfod_client import DebuginfodServers
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
 from tests.hostile.bombs import noise
 from tests.server.http.daemon import PATIENCE, ROOT, SAMPLES, web_daemon
@@ -118,9 +118,9 @@ def status(code: int, body: bytes = b"", **headers: str) -> Answering:
 def test_more_than_the_limit_is_not_taken() -> None:
     limits = Limits(module_size=1 << 20, source_size=1000)
     with server(status(200, b"x" * ((1 << 20) + 1))) as (url, _), pytest.raises(LimitExceeded):
-        Upstream([url], limits).executable(ID)
+        DebuginfodServers([url], limits).executable(ID)
     with server(status(200, b"x" * 1001)) as (url, _), pytest.raises(LimitExceeded):
-        Upstream([url], limits).source(ID, "/a.c")
+        DebuginfodServers([url], limits).source(ID, "/a.c")
 
 
 def test_a_server_leads_to_no_file_of_this_machine(tmp_path: Path) -> None:
@@ -128,23 +128,23 @@ def test_a_server_leads_to_no_file_of_this_machine(tmp_path: Path) -> None:
     secret.write_text("secret")
     for target in (f"file://{secret}", "ftp://127.0.0.1/x", "gopher://127.0.0.1/x"):
         with server(status(302, location=target)) as (url, _), pytest.raises(ServerUnavailable):
-            Upstream([url], Limits()).executable(ID)
+            DebuginfodServers([url], Limits()).executable(ID)
 
 
 def test_a_server_that_stops_in_the_middle_or_fails_is_not_believed_and_the_next_is_asked() -> None:
     for bad in (status(200, b"half", content_length="100"), status(500, b"oops"), status(302, location="/again")):
         with server(bad) as (url, asked), server(status(200, b"whole")) as (good, _):
             with pytest.raises(ServerUnavailable):
-                Upstream([url], Limits()).executable(ID)
-            assert Upstream([url, good], Limits()).executable(ID) == b"whole"
+                DebuginfodServers([url], Limits()).executable(ID)
+            assert DebuginfodServers([url, good], Limits()).executable(ID) == b"whole"
             assert asked[0] == f"/buildid/{ID}/executable"
 
 
 def test_what_one_lacks_the_next_may_have() -> None:
     with server(status(404)) as (url, asked), server(status(200, b"text")) as (good, _):
-        assert Upstream([url, f"{good}/"], Limits()).source(ID, "/a b/c?d#e%.c") == b"text"
+        assert DebuginfodServers([url, f"{good}/"], Limits()).source(ID, "/a b/c?d#e%.c") == b"text"
         assert asked == [f"/buildid/{ID}/source/a%20b/c%3Fd%23e%25.c"]
-        assert Upstream([url], Limits()).debuginfo(ID) is None
+        assert DebuginfodServers([url], Limits()).debuginfo(ID) is None
 
 
 def test_who_sends_for_ever_is_left() -> None:
@@ -158,7 +158,7 @@ def test_who_sends_for_ever_is_left() -> None:
                 handler.wfile.write(b"x")
 
     with server(for_ever) as (url, _), pytest.raises(ServerUnavailable, match="too slowly"):
-        Upstream([url], Limits(module_size=1 << 40), seconds=0.5).executable(ID)
+        DebuginfodServers([url], Limits(module_size=1 << 40), seconds=0.5).executable(ID)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_who_sends_a_byte_now_and_then_is_left(sent: bytes) -> None:
 
     begun = time.monotonic()
     with server(answer) as (url, _), pytest.raises(ServerUnavailable, match="too slowly"):
-        Upstream([url], Limits(), seconds=1).executable(ID)
+        DebuginfodServers([url], Limits(), seconds=1).executable(ID)
     assert time.monotonic() - begun < PATIENCE / 4
 
 
@@ -195,7 +195,7 @@ def test_a_server_leads_to_itself_alone(tmp_path: Path) -> None:
             "http://127.0.0.1:1x/",
         ):
             with server(status(302, location=target)) as (url, _), pytest.raises(ServerUnavailable):
-                Upstream([url], Limits()).executable(ID)
+                DebuginfodServers([url], Limits()).executable(ID)
         assert reached == []
 
     def once(handler: http.server.BaseHTTPRequestHandler) -> None:
@@ -203,7 +203,7 @@ def test_a_server_leads_to_itself_alone(tmp_path: Path) -> None:
         (status(200, b"whole") if moved else status(302, location=f"{handler.path}/moved"))(handler)
 
     with server(once) as (url, asked):
-        assert Upstream([url], Limits()).executable(ID) == b"whole"
+        assert DebuginfodServers([url], Limits()).executable(ID) == b"whole"
         assert len(asked) == 2
 
 
@@ -224,13 +224,13 @@ def test_what_a_server_sends_with_its_way_to_itself_is_not_read() -> None:
             left.append(handler.path)
 
     with server(moved) as (url, asked):
-        assert Upstream([url], Limits()).executable(ID) == b"whole"
+        assert DebuginfodServers([url], Limits()).executable(ID) == b"whole"
     assert (len(asked), len(left)) == (2, 1)
 
 
 def test_what_is_announced_as_too_large_is_not_begun() -> None:
     with server(status(200, b"x", content_length=str(1 << 40))) as (url, _), pytest.raises(LimitExceeded):
-        Upstream([url], Limits()).executable(ID)
+        DebuginfodServers([url], Limits()).executable(ID)
 
 
 def test_a_file_of_another_build_id_is_not_believed(real, tmp_path: Path) -> None:
@@ -292,8 +292,8 @@ def test_a_small_file_that_expands_for_ever_is_read_within_limits(tmp_path: Path
 def test_a_size_that_is_no_number_is_a_server_that_fails_and_the_next_is_asked(told: str) -> None:
     with server(status(200, b"x" * 100, content_length=told)) as (url, _), server(status(200, b"whole")) as (good, _):
         with pytest.raises(ServerUnavailable, match="not a number of bytes"):
-            Upstream([url], Limits()).executable(ID)
-        assert Upstream([url, good], Limits()).executable(ID) == b"whole"
+            DebuginfodServers([url], Limits()).executable(ID)
+        assert DebuginfodServers([url, good], Limits()).executable(ID) == b"whole"
 
 
 def test_what_a_server_says_is_repeated_in_printable_characters() -> None:
@@ -303,7 +303,7 @@ def test_what_a_server_says_is_repeated_in_printable_characters() -> None:
         handler.wfile.write(b"\x1b]0;owned\x07\x9b31m" + b"x" * 5000 + b"\r\n\r\n")
 
     with server(answer) as (url, _), pytest.raises(ServerUnavailable, match=r"\\x1b\]0;owned\\x07\\x9b31m") as caught:
-        Upstream([url], Limits()).executable(ID)
+        DebuginfodServers([url], Limits()).executable(ID)
     assert str(caught.value).isprintable()
     assert len(caught.value.message) < 1000
 
@@ -341,9 +341,9 @@ def test_an_id_or_a_path_leads_nowhere_else() -> None:
     with server(status(200, b"x")) as (url, asked):
         for wrong in ("../../secret", "ab/../..", "", "xyz", "ab?", "a" * 129):
             with pytest.raises(BadQuery):
-                Upstream([url], Limits()).executable(wrong)
+                DebuginfodServers([url], Limits()).executable(wrong)
         with pytest.raises(BadQuery):
-            Upstream([url], Limits()).source(ID, "relative.c")
+            DebuginfodServers([url], Limits()).source(ID, "relative.c")
         assert asked == []
 
 
@@ -362,7 +362,7 @@ def test_an_id_or_a_path_leads_nowhere_else() -> None:
 )
 def test_what_is_no_url_of_a_server_is_refused(url: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        Upstream([url], Limits())
+        DebuginfodServers([url], Limits())
 
 
 @pytest.mark.parametrize(
@@ -376,12 +376,12 @@ def test_what_is_no_url_of_a_server_is_refused(url: str, said: str) -> None:
 )
 def test_what_is_no_answer_is_told_in_words(sent: bytes, said: str) -> None:
     with server(lambda handler: handler.wfile.write(sent)) as (url, _), pytest.raises(ServerUnavailable, match=said):
-        Upstream([url], Limits()).executable(ID)
+        DebuginfodServers([url], Limits()).executable(ID)
 
 
 def test_why_a_server_cannot_be_asked_is_told_in_the_system_s_words() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and nobody listens
-        upstream = Upstream([f"http://127.0.0.1:{nobody.getsockname()[1]}"], Limits())
+        upstream = DebuginfodServers([f"http://127.0.0.1:{nobody.getsockname()[1]}"], Limits())
         with pytest.raises(ServerUnavailable, match="it cannot be asked: connection refused"):
             upstream.executable(ID)

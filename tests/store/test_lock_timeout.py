@@ -11,7 +11,7 @@ from symd.errors import StoreUnavailable
 from symd.model.contexts import Alias, Context, Unload
 from symd.model.identities import Digest
 from symd.store import ModuleStore, Store, catalogue
-from symd.store.rows import patience, waiting_at_most
+from symd.store.rows import catalogue_lock_timeout, lock_timeout_left
 from tests.store.conftest import Opened
 
 LONG = 30.0
@@ -39,7 +39,7 @@ def test_a_change_waits_for_others_as_long_as_is_said(
     store.aliases.add([Alias("kind", "key", digest)])
 
     def change(seconds: float | None) -> object:
-        with waiting_at_most(seconds):
+        with catalogue_lock_timeout(seconds):
             return CHANGES[what](store, digest, name)
 
     with ThreadPoolExecutor(1) as threads:
@@ -51,17 +51,17 @@ def test_a_change_waits_for_others_as_long_as_is_said(
 
 
 def test_what_is_said_holds_for_one_thread_and_no_longer() -> None:
-    assert patience() is None
-    with ThreadPoolExecutor(1) as threads, waiting_at_most(60.0):
-        left = patience()
+    assert lock_timeout_left() is None
+    with ThreadPoolExecutor(1) as threads, catalogue_lock_timeout(60.0):
+        left = lock_timeout_left()
         assert left is not None
         assert 0 < left <= 60.0
-        assert threads.submit(patience).result(LONG) is None
-    assert patience() is None
-    with waiting_at_most(0.0):
-        assert patience() == 0.0
-    with waiting_at_most(None):
-        assert patience() is None
+        assert threads.submit(lock_timeout_left).result(LONG) is None
+    assert lock_timeout_left() is None
+    with catalogue_lock_timeout(0.0):
+        assert lock_timeout_left() == 0.0
+    with catalogue_lock_timeout(None):
+        assert lock_timeout_left() is None
 
 
 def test_who_got_the_lock_in_time_waits_for_the_rest_as_ever(open_store: Opened) -> None:

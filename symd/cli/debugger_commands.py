@@ -1,0 +1,202 @@
+"""Commands of gdb and LLDB, and the calls of symd that answer what they ask."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from symd.cli.call_files import files_among
+from symd.model.addresses import is_number, is_place
+
+_GDBS_INFO: Final = {
+    "variables": "scope locals args variables frame",
+    "symbolize": "line symbol source",
+    "names": "types address",
+    "functions": "functions kernels",
+    "core": "threads",
+    "sources": "sources",
+    "info": "registers all-registers",
+    "modules": "sharedlibrary sharedlib shared dll",
+}
+"""The verb that answers gdb's info, and the first words of that; where a line is asked about, locate does."""
+
+
+class _Command(NamedTuple):
+    """A command of LLDB.
+
+    ``words`` are its names, of which each word may be shortened. ``calls`` are the calls of symd for it, of which the
+    first is meant whose values are all given; FILE comes behind the verb, and {after} is the number of instructions
+    that follow the first. ``options`` are those that take a value, by what the value is; the value of the last ones,
+    "", does not matter to symd, and neither do ``flags``."""
+
+    words: str
+    calls: Sequence[str]
+    options: Mapping[str, str] = {}
+    flags: str = ""
+
+
+_LINE: Final = {"source": "-f --file", "line": "-l --line", "column": "-u --column"}
+_MODULE: Final = {"module": "-s --shlib"}
+_LOCATE: Final = ("locate {source}:{line}:{column}", "locate {source}:{line}", "locate {place}", "locate {function}")
+_LLDB: Final = (
+    _Command(
+        "image lookup",
+        ("symbolize {place}", "locate {source}:{line}", "locate {function}", "names {symbol}", "names"),
+        {
+            **_LINE,
+            "place": "-a --address",
+            "function": "-n --name -F --function",
+            "symbol": "-s --symbol",
+            "": "-o --offset",
+        },
+        "-v --verbose -r --regex -i --no-inlines -A --all -d --debug-only",
+    ),
+    _Command(
+        "disassemble",
+        (
+            "listing --start-address {start} --stop-address {end}",
+            "listing --around {start} --before 0 --after {after}",
+            "listing --around {start} --before 0",
+            "listing --around {place}",
+            "listing --function {function}",
+            "listing",
+        ),
+        {
+            "start": "-s --start-address",
+            "end": "-e --end-address",
+            "after": "-c --count",
+            "place": "-a --address",
+            "function": "-n --name",
+            "": "-F --flavor -A --arch -P --plugin",
+        },
+        "-m --mixed -l --line -p --pc -f --frame -b --bytes -r --raw -K --kind --force",
+    ),
+    _Command(
+        "breakpoint set",
+        (*_LOCATE, "locate"),
+        {
+            **_LINE,
+            **_MODULE,
+            "place": "-a --address",
+            "function": "-n --name -b --basename -F --fullname -M --method",
+            "": "-c --condition -C --command -i --ignore-count -N --breakpoint-name -L --language",
+        },
+        "-H --hardware -o --one-shot -d --disable -D --dummy-breakpoints",
+    ),
+    _Command(
+        "source list",
+        ("locate {source}:{line}", "listing --around {place}", "listing --function {function}", "listing"),
+        {**_LINE, **_MODULE, "place": "-a --address", "function": "-n --name", "": "-c --count"},
+        "-r --reverse -b --show-breakpoints",
+    ),
+    _Command("frame variable|target variable", ("variables",), flags="-a -l -s -t -T --no-args --no-locals"),
+    _Command("thread backtrace|frame info|frame select", ("bt",), {"": "-c --count -s --start"}),
+    _Command("thread list|thread info|process status", ("core",)),
+    _Command("image list", ("modules",)),
+    _Command("image dump line-table", ("lines",)),
+    _Command("image dump symtab", ("names",)),
+    _Command("image dump sections|image dump objfile|register read|target create", ("info",)),
+    _Command("process attach", ("attach",), flags="-p --pid"),
+    _Command("process launch", ("run",)),
+    _Command("image add", ("add",)),
+)
+"""LLDB's commands. Its image is short for target modules."""
+_ABOUT_A_FILE: Final = frozenset(("symbolize", "locate", "names", "listing", "lines", "variables"))
+"""Verbs of these calls that take FILE and what is asked about it."""
+
+
+class DebuggerCall(NamedTuple):
+    """A command of LLDB as it was typed, without what it asks, and the call of symd that answers it; FILE stands in it
+    for a module that the command does not name. The call may begin with a word for a verb."""
+
+    command: str
+    words: list[str]
+
+
+def gdbs_info(words: Sequence[str]) -> list[str]:
+    """The call that answers gdb's ``info SUBJECT``; the words themselves where they are no such command."""
+    typed, *rest = words
+    subject = rest[0] if typed == "info" and rest and not os.path.lexists(rest[0]) else ""
+    asked = next((verb for verb, subjects in _GDBS_INFO.items() if subject in subjects.split()), "")
+    if not asked:
+        return [*words]
+    if asked != "modules" and any(":" in word for word in rest):
+        asked = "locate"
+    return [asked, *(word.removeprefix("*") for word in rest[1:])]
+
+
+def lldb_call(words: Sequence[str]) -> DebuggerCall | None:
+    """The call that answers a command of LLDB; None where the words are no such command."""
+    for command in _LLDB:
+        for name in command.words.split("|"):
+            count = _count_of(name.split(), words)
+            if count and (call := _call(command, words[count:])):
+                return DebuggerCall(" ".join(words[:count]), call)
+    return None
+
+
+def _count_of(name: Sequence[str], words: Sequence[str]) -> int:
+    """How many of the words are the name of a command, which may be shortened; 0 where it is another one."""
+    is_long = name[0] == "image" and len(words) > 1 and _is_short("target", words[0]) and _is_short("modules", words[1])
+    typed = ["image", *words[2:]] if is_long else words
+    if len(typed) < len(name) or not all(map(_is_short, name, typed)) or len(typed[0]) < len("di"):
+        return 0
+    return len(name) + is_long
+
+
+def _is_short(word: str, typed: str) -> bool:
+    """Whether a word of a command, or its beginning, was typed, and no file is named so."""
+    return bool(typed) and word.startswith(typed) and not os.path.lexists(typed)
+
+
+def _call(command: _Command, words: Sequence[str]) -> list[str]:
+    """The call for a command with these words behind it; [] where its name is a word for a verb too, and nothing behind
+    it is of LLDB."""
+    given, rest = _given(command, words)
+    if " " not in command.words and len(rest) == len(words):
+        return []
+    fields = [(call, re.findall(r"\{(\w+)\}", call)) for call in command.calls]
+    verb, *asked = next(call for call, names in fields if given.keys() >= set(names)).split()
+    files, plain = [given["module"]] if "module" in given else [], [word for word in rest if not word.startswith("-")]
+    if verb in _ABOUT_A_FILE and not files and not files_among(plain) and not (asked and plain):
+        files = ["FILE"]
+    verb = "info" if verb == "modules" and plain else verb  # which describes a module that is a file
+    return [verb, *files, *rest, *(word.format_map(given) for word in asked)]
+
+
+def _given(command: _Command, words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The values of a command's options by what they are, and the words that are neither options of it nor values."""
+    kinds = {option: kind for kind, options in command.options.items() for option in options.split()}
+    flags = command.flags.split()
+    given: dict[str, str] = {}
+    kept: list[str] = []
+    rest = [part for word in words for part in _parted(word, kinds, flags)]
+    while rest:
+        word = rest.pop(0)
+        if word in kinds and rest and _fits(kinds[word], rest[0]):
+            value = rest.pop(0)
+            given[kinds[word]] = str(max(int(value) - 1, 0)) if kinds[word] == "after" else value
+        elif word not in flags:
+            kept.append(word)
+    return given, kept
+
+
+def _parted(word: str, kinds: Mapping[str, str], flags: Sequence[str]) -> list[str]:
+    """The options of a word: several of one letter are behind one dash, and a value may be behind "="."""
+    name, equals, value = word.partition("=")
+    if equals and name in kinds:
+        return [name, value]
+    letters = [f"-{letter}" for letter in word[1:]]
+    is_several = len(letters) > 1 and all(each in flags for each in letters[:-1]) and letters[-1] in (*kinds, *flags)
+    return letters if is_several else [word]
+
+
+def _fits(kind: str, value: str) -> bool:
+    """Whether a word can be the value of an option."""
+    if kind in ("place", "start", "end"):
+        return is_place(value)
+    if kind in ("line", "column", "after"):
+        return value.isdecimal()
+    return not value.startswith("-") and (kind != "function" or not (is_number(value) or files_among([value])))

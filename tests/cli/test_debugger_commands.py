@@ -1,0 +1,155 @@
+"""Commands of gdb and LLDB in the place of a verb: they are answered, or the call that answers them is written out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import ROOT, Run
+
+SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
+
+ANSWERED = {
+    "the line of an address": (("image", "lookup", "-a", "0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "options in one word": (("image", "lookup", "-va", "0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "short words": (("im", "loo", "-v", "--address=0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "the long name": (("target", "modules", "lookup", SHADE, "-a", "0x1978"), ("symbolize", SHADE, "0x1978")),
+    "an option of symd's": (("image", "lookup", "--json", "-a", "0x1978", SHADE), ("symbolize", "--json", SHADE, "0x1978")),
+    "a function": (("image", "lookup", "-n", "blend", SHADE), ("locate", SHADE, "blend")),
+    "a function by the other option": (("image", "lookup", "-F", "shade", SHADE), ("locate", SHADE, "shade")),
+    "a symbol": (("image", "lookup", "-s", "shade", SHADE), ("names", SHADE, "shade")),
+    "a pattern": (("image", "lookup", "-rs", "sha*", SHADE), ("names", SHADE, "sha*")),
+    "a line": (("image", "lookup", "-f", "shade.cl", "-l", "13", SHADE), ("locate", SHADE, "shade.cl:13")),
+    "symbols": (("image", "dump", "symtab", SHADE), ("names", SHADE)),
+    "a line table": (("target", "modules", "dump", "line-table", SHADE), ("lines", SHADE)),
+    "sections": (("image", "dump", "sections", SHADE), ("info", SHADE)),
+    "a module that is listed": (("image", "list", SHADE), ("info", SHADE)),
+    "a target": (("target", "create", SHADE), ("info", SHADE)),
+    "mixed source": (("disassemble", "-m", "-n", "shade", SHADE), ("listing", SHADE, "--function", "shade")),
+    "bytes": (("di", "-b", "--name", "shade", SHADE), ("listing", SHADE, "--function", "shade")),
+    "a number of instructions": (
+        ("disassemble", "-s", "0x1978", "-c", "3", SHADE),
+        ("listing", SHADE, "--around", "0x1978", "--before", "0", "--after", "2"),
+    ),
+    "instructions from a place on": (
+        ("disassemble", "--start-address", "shade+0x80", SHADE),
+        ("listing", SHADE, "--around", "shade+0x80", "--before", "0"),
+    ),
+    "a range": (
+        ("disassemble", "-s", "0x1978", "-e", "0x1998", SHADE),
+        ("listing", SHADE, "--start-address", "0x1978", "--stop-address", "0x1998"),
+    ),
+    "the code around an address": (("dis", "-a", "0x1978", SHADE), ("listing", SHADE, "--around", "0x1978")),
+    "a module that is disassembled": (("disassemble", "-m", SHADE), ("listing", SHADE)),
+    "a breakpoint at a line": (("breakpoint", "set", "-f", "shade.cl", "-l", "13", SHADE), ("locate", SHADE, "shade.cl:13")),
+    "a breakpoint at a column": (
+        ("br", "s", "-f", "shade.cl", "-l", "13", "-u", "30", SHADE),
+        ("locate", SHADE, "shade.cl:13:30"),
+    ),
+    "a breakpoint in a module": (("breakpoint", "set", "-H", "-s", SHADE, "--name=blend"), ("locate", SHADE, "blend")),
+    "a breakpoint at an address": (("breakpoint", "set", "-a", "0x1978", SHADE), ("locate", SHADE, "0x1978")),
+    "a breakpoint without options": (("breakpoint", "set", SHADE, "shade.cl:13"), ("locate", SHADE, "shade.cl:13")),
+    "the source of a function": (("source", "list", "-n", "shade", SHADE), ("listing", SHADE, "--function", "shade")),
+    "the source of a line": (("source", "list", "-f", "shade.cl", "-l", "13", SHADE), ("locate", SHADE, "shade.cl:13")),
+    "variables": (("frame", "variable", SHADE, "0x1978"), ("variables", SHADE, "0x1978")),
+    "the stack of an address": (("thread", "backtrace", SHADE, "0x1978"), ("symbolize", SHADE, "0x1978")),
+    "the stack of a dump": (("th", "b", DUMP), ("core", DUMP)),
+    "threads": (("thread", "list", DUMP), ("core", DUMP)),
+    "LLDB before its command": (("lldb", "image", "lookup", "-a", "0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "a command by an option": (("-b", "-o", "image lookup -a 0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "LLDB and a command by an option": (("lldb", "-b", "-o", "image lookup -n blend", SHADE), ("locate", SHADE, "blend")),
+    "gdb and a command by an option": (("gdb", "-batch", "-ex", "info line *0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+}  # fmt: skip
+"""What is typed, and the call of symd that answers the same."""
+WRITTEN = {
+    "no module": (("image", "lookup", "-a", "0x1978"), "'image lookup'", "symd symbolize FILE 0x1978"),
+    "no module for a function": (("image", "lookup", "-vn", "shade"), "'image lookup'", "symd locate FILE shade"),
+    "no module for a line": (
+        ("breakpoint", "set", "-f", "shade.cl", "-l", "13"),
+        "'breakpoint set'",
+        "symd locate FILE shade.cl:13",
+    ),
+    "no module to disassemble": (
+        ("disassemble", "-m", "-n", "shade"),
+        "'disassemble'",
+        "symd listing FILE --function shade",
+    ),
+    "a module that is missing": (
+        ("target", "modules", "lookup", "-n", "shade", "none.co"),
+        "'target modules lookup'",
+        "symd locate none.co shade",
+    ),
+    "modules": (("image", "list"), "'image list'", "symd daemon modules"),
+    "modules by the long name": (("target", "modules", "list"), "'target modules list'", "symd daemon modules"),
+    "variables": (("frame", "variable"), "'frame variable'", "symd variables FILE QUERY"),
+    "a variable": (("fr", "v", "x"), "'fr v'", "symd variables FILE x"),
+    "a stack": (("thread", "backtrace"), "'thread backtrace'", "symd symbolize FILE"),
+    "a process": (("process", "attach", "-p", "4711"), "'process attach'", "symd attach 4711"),
+    "a program": (("process", "launch", "--", "./app"), "'process launch'", "symd run -- ./app"),
+    "a file for a target": (
+        ("target", "modules", "add", SHADE),
+        "'target modules add'",
+        f"symd info --server default {SHADE}",
+    ),
+}
+"""What is typed, the command of LLDB in it, and the call of symd that is named."""
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of files that are typed without a folder are nobody's."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("typed", "meant"), ANSWERED.values(), ids=ANSWERED)
+def test_a_command_about_a_file_is_answered(run: Run, typed: tuple[object, ...], meant: tuple[object, ...]) -> None:
+    assert run(*typed) == run(*meant)
+
+
+@pytest.mark.parametrize(("typed", "command", "call"), WRITTEN.values(), ids=WRITTEN)
+def test_the_call_that_answers_a_command_is_written_out(
+    run: Run, typed: tuple[object, ...], command: str, call: str
+) -> None:
+    done = run(*typed)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"symd: {command} is a command of LLDB; write {call} (see symd --help)\n"
+
+
+@pytest.mark.parametrize("call", [call for *_, call in WRITTEN.values()], ids=WRITTEN)
+def test_the_call_that_is_written_out_has_a_verb_of_symd(run: Run, call: str) -> None:
+    verbs = [word for word in shlex.split(call)[1:3] if re.fullmatch("[a-z]+", word)]
+    assert run(*verbs[: 1 + (verbs[0] == "daemon")], "--help").code == 0
+
+
+def test_shared_libraries_of_gdb_are_the_modules_of_a_daemon(run: Run, tmp_path: Path) -> None:
+    server = f"unix:{tmp_path}/nobody"
+    assert run("info", "sharedlibrary", "--server", server) == run("daemon", "modules", "--server", server)
+
+
+def test_a_file_that_is_named_as_a_command_is_a_file(run: Run) -> None:
+    Path("list").write_bytes(SHADE.read_bytes())
+    assert "is a command of LLDB" not in run("image", "list").err
+    Path("list").unlink()
+    assert "is a command of LLDB" in run("image", "list").err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("disassemble", SHADE, "shade"),
+        ("disassemble", "-d", "-S", SHADE, "shade"),
+        ("disassemble", "-c", SHADE, "shade"),
+        ("disassemble", "--function", "shade", SHADE),
+    ],
+)
+def test_a_disassembly_without_options_of_lldb_is_a_listing(run: Run, words: tuple[object, ...]) -> None:
+    assert run(*words) == run("listing", SHADE, "shade")
+
+
+@pytest.mark.parametrize("call", ["b", "continue", "step"])
+def test_a_command_of_one_word_is_none_of_these(run: Run, call: str) -> None:
+    assert f"no verb '{call}'" in run(call).err
