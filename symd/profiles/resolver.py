@@ -24,7 +24,7 @@ from symd.model.columns import I64, U64
 from symd.model.identities import is_digest
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.summaries import ModuleSummary, ObjectSummary
-from symd.model.texts import file_label
+from symd.model.texts import in_utf8
 from symd.query.function_names import SymbolsByWord
 
 _SIMD = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
@@ -303,7 +303,7 @@ class Resolver:
         if self._read_uri is None:
             return None
         if uri not in self._loaded:
-            self._loaded[uri] = self.symbolizer.add(self._read_uri(uri), file_label(uri)).sha256
+            self._loaded[uri] = self.symbolizer.add(self._read_uri(uri), in_utf8(uri)).sha256
         self.unknown = {names: build_id for names, build_id in self.unknown.items() if uri not in names}
         return IdentifiedModule(self._loaded[uri])
 
