@@ -33,7 +33,7 @@ _CODE_FILE = re.compile(r".+\.(?:co|hsaco|cubin|fatbin|zebin|dbg|elf|so|o|bin|ou
 """What files with code are called, and hardly any function."""
 _TARGETS: Final = {"co": "gfx", "hsaco": "gfx", "cubin": "sm_"}
 """How files of one vendor's code end, and what its targets begin with."""
-_BUILD_ID = re.compile(f"(?:[0-9a-f]{{2}}){{{debug_ids.SHORTEST // 2},{debug_ids.LONGEST // 2}}}")
+_BUILD_ID = re.compile(f"(?:[0-9a-f]{{2}}){{{debug_ids.MIN_DIGITS // 2},{debug_ids.MAX_DIGITS // 2}}}")
 _HASH_OF_OTLP = 32
 """Digits of OTLP's htlhash, a hash of a file that profiles have in place of its build ID."""
 _SUGGESTED = 3

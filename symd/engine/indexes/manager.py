@@ -220,7 +220,7 @@ class IndexManager:
         if stored is None:
             return None
         try:
-            return Index.checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored, digest)
+            return Index.open_checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored, digest)
         except DataLoss:
             return None
 
@@ -240,7 +240,7 @@ class IndexManager:
             file = begun.index()
         else:
             self.ask(digest, MakeIndex(str(file.path)), source.fresh)
-        opened = Index.checked if source.known_to_store else Index.described
+        opened = Index.open_checked if source.known_to_store else Index.open_checked_with_summary
         try:
             found = opened(_stored(file), digest)
         except DataLoss:
@@ -288,7 +288,7 @@ class IndexManager:
         file = self.ask(digest, IndexFor(tuple(queries)))
         if file is None:
             return None
-        index = Index.checked(file)
+        index = Index.open_checked(file)
         self._partial.replace(digest, module, replace(module, index=index, queries=queries))
         return index
 
