@@ -40,7 +40,7 @@ from symd.model.captures import (
 )
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.model.identities import Digest
-from symd.model.texts import file_label
+from symd.model.texts import in_utf8
 
 CLOCK = "CLOCK_BOOTTIME"
 INTEL_ADDRESS_BITS = 48
@@ -203,7 +203,7 @@ def _label(event: ModuleLoaded | ModuleFound) -> str:
     words = [program, ", ".join(event.kernels)]
     if isinstance(event, ModuleFound) and not event.kernels:
         words.append(event.source)
-    return file_label(": ".join(word for word in words if word))[:LABEL_LENGTH]
+    return in_utf8(": ".join(word for word in words if word))[:LABEL_LENGTH]
 
 
 def client_and_sink(address: str, seconds: float) -> tuple[Client, DaemonSink]:

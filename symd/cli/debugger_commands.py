@@ -31,9 +31,9 @@ class _Command(NamedTuple):
     """A command of LLDB.
 
     ``words`` are its names, of which each word may be shortened. ``calls`` are the calls of symd for it, of which the
-    first is meant whose values are all given; FILE comes behind the verb, and {after} is the number of instructions
-    that follow the first. ``options`` are those that take a value, by what the value is; the value of the last ones,
-    "", does not matter to symd, and neither do ``flags``."""
+    first is meant whose values are all given; FILE comes behind the verb. {after} is the number of instructions that
+    follow the first, and {pattern} stands for a regular expression. ``options`` are those that take a value, by what
+    the value is; the value of the last ones, "", does not matter to symd, and neither do ``flags``."""
 
     words: str
     calls: Sequence[str]
@@ -47,7 +47,14 @@ _LOCATE: Final = ("locate {source}:{line}:{column}", "locate {source}:{line}", "
 _LLDB: Final = (
     _Command(
         "image lookup",
-        ("symbolize {place}", "locate {source}:{line}", "locate {function}", "names {symbol}", "names"),
+        (
+            "names {pattern}",
+            "symbolize {place}",
+            "locate {source}:{line}",
+            "locate {function}",
+            "names {symbol}",
+            "names",
+        ),
         {
             **_LINE,
             "place": "-a --address",
@@ -79,10 +86,11 @@ _LLDB: Final = (
     ),
     _Command(
         "breakpoint set",
-        (*_LOCATE, "locate"),
+        (*_LOCATE, "names {pattern}", "locate"),
         {
             **_LINE,
             **_MODULE,
+            "pattern": "-r --func-regex",
             "place": "-a --address",
             "function": "-n --name -b --basename -F --fullname -M --method",
             "": "-c --condition -C --command -i --ignore-count -N --breakpoint-name -L --language",
@@ -107,6 +115,8 @@ _LLDB: Final = (
     _Command("image add", ("add",)),
 )
 """LLDB's commands. Its image is short for target modules."""
+_REGEX: Final = ("-r", "--regex")
+"""Flags that make a name a regular expression."""
 _ABOUT_A_FILE: Final = frozenset(("symbolize", "locate", "names", "listing", "lines", "variables"))
 """Verbs of these calls that take FILE and what is asked about it."""
 
@@ -179,6 +189,7 @@ def _given(command: _Command, words: Sequence[str]) -> tuple[dict[str, str], lis
     flags = command.flags.split()
     given: dict[str, str] = {}
     kept: list[str] = []
+    is_regex = False
     rest = [part for word in words for part in _parted(word, kinds, flags)]
     while rest:
         word = rest.pop(0)
@@ -187,7 +198,18 @@ def _given(command: _Command, words: Sequence[str]) -> tuple[dict[str, str], lis
             given[kinds[word]] = str(max(int(value) - 1, 0)) if kinds[word] == "after" else value
         elif word not in flags:
             kept.append(word)
+        elif word in _REGEX:
+            is_regex = "--regex" in flags  # -r means something else elsewhere
+    named = next((kind for kind in ("pattern", "function", "symbol") if kind in given), "")
+    if named == "pattern" or (named and is_regex):
+        given["pattern"] = _as_pattern(given.pop(named))
     return given, kept
+
+
+def _as_pattern(regex: str) -> str:
+    """The pattern of shells that finds what a regular expression does, where that is a name or nearly one."""
+    begin, end = "" if regex.startswith("^") else "*", "" if regex.endswith("$") else "*"
+    return f"{begin}{regex.strip('^$').replace('.*', '*')}{end}"
 
 
 def _parted(word: str, kinds: Mapping[str, str], flags: Sequence[str]) -> list[str]:

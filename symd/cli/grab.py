@@ -23,7 +23,7 @@ from symd.formats.containers.intel import igc_debug
 from symd.formats.spirv_rules import Device, check
 from symd.formats.spirv_rules.module import PRODUCTS
 from symd.model.grabs import Grabbed, GrabRequest, name_for_compiler
-from symd.model.texts import file_label, in_utf8
+from symd.model.texts import in_utf8
 from symd.system.atomic_output import write_file
 from symd.system.messages import complain
 
@@ -103,7 +103,7 @@ def command(
     name, drivers = _driver(driver, driver_root, server)
     data = read_input(file, limits)
     kind = kind or sniff(data, file)
-    label = "standard input" if file == "-" else file_label(file)
+    label = "standard input" if file == "-" else in_utf8(file)
     interface = api or APIS[kind]
     if kind == "spirv" and not no_check:
         _warn(data, label, _described(simulate, name))

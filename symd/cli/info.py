@@ -21,7 +21,7 @@ from symd.engine.files.companion_files import debug_file_of
 from symd.engine.files.input import read_input
 from symd.errors import SymdError, UnknownFormat
 from symd.formats.containers.amd import amdgpu
-from symd.formats.containers.format import LazyMapping, PackedMapping, PackedRecords
+from symd.formats.lazy import LazyMapping, PackedMapping, PackedRecords
 from symd.model.json import to_json
 from symd.model.json.modules import module_pieces
 from symd.model.names import Match, NameKind, NameQuery
@@ -52,7 +52,7 @@ class FactsText:
         if type(facts) is not dict:  # most are one, and to ask what is a mapping takes longer
             if isinstance(facts, PackedMapping):
                 return self._of(facts.packed())
-            values = facts.plain() if isinstance(facts, LazyMapping) else facts
+            values = facts.value() if isinstance(facts, LazyMapping) else facts
         known = self._known.get(id(values))
         return self._keep(values, self._of(values)) if known is None else known[1]
 

@@ -318,7 +318,7 @@ _SMALLER_FIRST: Final = (
 
 def limit_kind(name: str) -> LimitKind:
     """What the limit of this name counts."""
-    if isinstance(getattr(Limits(), name), float):
+    if isinstance(getattr(DEFAULT_LIMITS, name), float):
         return TIME
     return SIZE if name in _BYTES or name.endswith(_SIZE_ENDINGS) else COUNT
 

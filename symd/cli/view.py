@@ -37,7 +37,7 @@ from symd.engine.files.module import kernel_names, open_module
 from symd.errors import NoDebugData
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule, SourceText
-from symd.model.texts import counted, file_label, plural
+from symd.model.texts import counted, in_utf8, plural
 from symd.query.source_files import Allowed, completed
 from symd.server.http.colouring import ColouredApart, Rows
 from symd.server.http.page import PROFILE, NamedProfile
@@ -206,7 +206,7 @@ def write_page(shown: ShownPage, file: str, target: str, kernels: Sequence[str],
     names = [name for each in kernels for name in _kernels_called(shown, each)]
     chosen, left_out = kernels_of(site, shown.digest, names)
     answers, problems = answers_of(site, shown.digest, chosen, variables)
-    page = report(answers, file_label(Path(file).name))
+    page = report(answers, in_utf8(Path(file).name))
     write_file_or_stdout(target, page, hint="choose another PAGE")
     if target != "-":
         complain(f"written to {target}, {len(page):,} bytes")

@@ -10,7 +10,8 @@ cdef int SKIPPED, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOW_PC, LOW_PC_OFFS
 cdef int CALL_COLUMN, DECL_FILE, DECL_LINE, DECLARATION, EXTERNAL, LOCATION, MIPS_LINKAGE_NAME
 cdef int COMP_DIR, STMT_LIST, STR_OFFSETS_BASE, ADDR_BASE, RNGLISTS_BASE, DWO_NAME, GNU_DWO_NAME, GNU_DWO_ID, GNU_RANGES_BASE
 cdef int GNU_ADDR_BASE
-cdef int COLUMN_MASK, KIND_SHIFT, KIND_MASK, LAYOUT_SHIFT, LAYOUT_BIAS
+cdef unsigned long long ADDRX_OFFSET
+cdef int ATTRIBUTE_MASK, KIND_SHIFT, KIND_MASK, LAYOUT_SHIFT, LAYOUT_BIAS
 
 cdef class AbbreviationTable(ByteReader):
     cdef readonly Py_ssize_t count
@@ -20,23 +21,23 @@ cdef class AbbreviationTable(ByteReader):
     cdef object _columns
     cdef unsigned int[::1] tags
     cdef unsigned char[::1] have_children
-    cdef unsigned int[::1] first_size
-    cdef unsigned int[::1] first_take
-    cdef long long[::1] places
-    cdef short[::1] sizes
-    cdef unsigned int[::1] takes
+    cdef unsigned int[::1] first_skip
+    cdef unsigned int[::1] first_read
+    cdef long long[::1] tag_offsets
+    cdef short[::1] skip_steps
+    cdef unsigned int[::1] read_steps
     cdef unsigned long long[::1] constants
-    cdef Py_ssize_t _sizes
-    cdef Py_ssize_t _takes
+    cdef Py_ssize_t _skip_count
+    cdef Py_ssize_t _read_count
     cdef dict _numbers
     cdef int[::1] _small_codes
 
     cdef int find(self, unsigned long long code) except? -1
     cdef int layout(self, unsigned long long form) except? -1
     cdef int kind(self, unsigned long long form) except? -1
-    cdef int _attribute(self, unsigned long long name, unsigned long long form, unsigned int seen) except? -1
-    cdef int _size(self, int layout) except? -1
-    cdef int _take(self, int column, int kind, int layout, unsigned long long constant) except? -1
-    cdef int _room(self, Py_ssize_t declarations, Py_ssize_t attributes) except? -1
+    cdef int _add_attribute(self, unsigned long long name, unsigned long long form, unsigned int seen) except? -1
+    cdef int _add_skip(self, int layout) except? -1
+    cdef int _add_read(self, int attribute, int kind, int layout, unsigned long long constant) except? -1
+    cdef int _grow(self, Py_ssize_t declarations, Py_ssize_t attributes) except? -1
     cdef int _acquire_views(self) except? -1
     cdef int _release_views(self) except? -1

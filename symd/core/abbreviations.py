@@ -25,7 +25,7 @@ _ADDRESS, _OFFSET, _REF_ADDR = range(-11, -14, -1)
 ) = range(14)  # fmt: skip
 """``DATA_KIND`` are data4 and data8, which are constants, and offsets in DWARF 2 and 3."""
 
-# The attributes that are read, as numbers of columns; 0 is passed over.
+# The attributes that are read, by our numbers; 0 is passed over.
 (
     SKIPPED, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOW_PC, LOW_PC_OFFSET, HIGH_PC, RANGES, CALL_FILE, CALL_LINE, CALL_COLUMN,
     DECL_FILE, DECL_LINE, DECLARATION, EXTERNAL, LOCATION, MIPS_LINKAGE_NAME, COMP_DIR, STMT_LIST, STR_OFFSETS_BASE, ADDR_BASE,
@@ -101,19 +101,20 @@ def _table(numbers: tuple[int, ...]) -> array[int]:
 
 _LAYOUTS = cython.declare(cython.schar[::1], _table(tuple(layout for layout, _ in _FORMS)))
 _KINDS = cython.declare(cython.schar[::1], _table(tuple(kind for _, kind in _FORMS)))
-_COLUMNS = cython.declare(cython.schar[::1], _table(tuple(_NAMES.get(name, SKIPPED) for name in range(0x77))))
+_ATTRIBUTES = cython.declare(cython.schar[::1], _table(tuple(_NAMES.get(name, SKIPPED) for name in range(0x77))))
 _FIRST_OTHER = cython.declare(cython.ulonglong, 0x2007)
 """Names from this one on are looked up one by one."""
-_ADDRX_OFFSET = cython.declare(cython.ulonglong, 0x2001)
-_MOST_ATTRIBUTES = cython.declare(cython.int, 256)
+ADDRX_OFFSET = 0x2001
+"""DW_FORM_LLVM_addrx_offset."""
+_MAX_ATTRIBUTES = cython.declare(cython.int, 256)
 """Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
-_FIRST_ROOM = cython.declare(cython.Py_ssize_t, 8)
+_FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 8)
 _SMALL_CODES = cython.declare(cython.int, 128)
 """Codes below this one are looked up in an array."""
 
-# A step of reading a DIE is one u32: the column in the lowest 8 bits, the kind in the next 8, the layout in the upper
-# 16. Layouts may be negative, so that a bias is added to them.
-COLUMN_MASK = 0xFF
+# A step of reading a DIE is one u32: the attribute in the lowest 8 bits, the kind in the next 8, the layout in the
+# upper 16. Layouts may be negative, so that a bias is added to them.
+ATTRIBUTE_MASK = 0xFF
 KIND_SHIFT = 8
 KIND_MASK = 0xFF
 LAYOUT_SHIFT = 16
@@ -134,24 +135,24 @@ class AbbreviationTable(ByteReader):
     """The abbreviations of one table in units of these widths: bytes of an address, of an offset, and of
     DW_FORM_ref_addr.
 
-    ``count`` declarations; of several with one code the first counts. ``at`` is the place behind what was read,
+    ``count`` declarations; of several with one code the first counts. ``at`` is the offset behind what was read,
     ``tags`` and ``have_children`` are theirs. The values of declaration n are passed by the steps
-    ``sizes[first_size[n]:first_size[n + 1]]``, layouts with neighboring sizes added up, and read by
-    ``takes[first_take[n]:first_take[n + 1]]``, each a column, a kind and a layout in one word, as ``COLUMN_MASK`` and
-    the constants beside it say; ``constants`` are the values of DW_FORM_implicit_const. ``places``
-    says where each declaration's tag stands in the section."""
+    ``skip_steps[first_skip[n]:first_skip[n + 1]]``, layouts with neighboring sizes added up, and read by
+    ``read_steps[first_read[n]:first_read[n + 1]]``, each an attribute, a kind and a layout in one word, as
+    ``ATTRIBUTE_MASK`` and the constants beside it say; ``constants`` are the values of DW_FORM_implicit_const.
+    ``tag_offsets`` says where each declaration's tag stands in the section."""
 
     def __init__(self, data: bytes, section: str, at: int, end: int, address: int, offset: int, ref_addr: int) -> None:
         self.data, self.section = data, section
         self.at, self.end = at, min(end, len(data))
         self.address, self.offset, self.ref_addr = address, offset, ref_addr
-        self.count = self._sizes = self._takes = 0
+        self.count = self._skip_count = self._read_count = 0
         self._numbers: dict[int, int] = {}
         near = array("i", bytes(4 * _SMALL_CODES))
         self._small_codes = near
         self._columns = [array(kind) for kind in "IBIIqhIQ"]
         self._acquire_views()
-        self._room(_FIRST_ROOM, 4 * _FIRST_ROOM)
+        self._grow(_FIRST_CAPACITY, 4 * _FIRST_CAPACITY)
 
     def read(self, most: int = 0) -> None:
         """Read it, up to its end or that of the section, or ``most`` declarations where this is not 0; to be called
@@ -160,7 +161,6 @@ class AbbreviationTable(ByteReader):
         near: cython.ulonglong = _SMALL_CODES
         name: cython.ulonglong
         form: cython.ulonglong
-        place: cython.Py_ssize_t
         seen: cython.uint
         attributes: cython.int
         while self.at < self.end:
@@ -168,26 +168,25 @@ class AbbreviationTable(ByteReader):
             if code == 0:
                 break
             if self.count + 2 > cython.cast(cython.Py_ssize_t, len(self.tags)):
-                self._room(len(self.tags), 0)
-            place = self.at
+                self._grow(len(self.tags), 0)
+            self.tag_offsets[self.count] = self.at
             self.tags[self.count] = min(0xFFFFFFFF, self.uleb())
             self.have_children[self.count] = self.uint(1) != 0
-            self.places[self.count] = place
-            self.first_size[self.count] = self._sizes
-            self.first_take[self.count] = self._takes
+            self.first_skip[self.count] = self._skip_count
+            self.first_read[self.count] = self._read_count
             seen = 0
             attributes = 0
             while True:
-                if attributes > _MOST_ATTRIBUTES:
-                    raise self.fail(f"an abbreviation with more than {_MOST_ATTRIBUTES} attributes")
+                if attributes > _MAX_ATTRIBUTES:
+                    raise self.fail(f"an abbreviation with more than {_MAX_ATTRIBUTES} attributes")
                 name = self.uleb()
                 form = self.uleb()
                 if name == 0 and form == 0:
                     break
-                seen = self._attribute(name, form, seen)
-                attributes += 2 if form == _ADDRX_OFFSET else 1
+                seen = self._add_attribute(name, form, seen)
+                attributes += 2 if form == ADDRX_OFFSET else 1
             if self.find(code) >= 0:
-                self._sizes, self._takes = self.first_size[self.count], self.first_take[self.count]
+                self._skip_count, self._read_count = self.first_skip[self.count], self.first_read[self.count]
                 continue
             self.count += 1
             if code < near:
@@ -196,17 +195,17 @@ class AbbreviationTable(ByteReader):
                 self._numbers[code] = self.count
             if self.count == most:
                 break
-        self.first_size[self.count] = self._sizes
-        self.first_take[self.count] = self._takes
+        self.first_skip[self.count] = self._skip_count
+        self.first_read[self.count] = self._read_count
 
-    def place(self, code: int) -> int:
+    def tag_offset(self, code: int) -> int:
         """Where the tag of the declaration of a code stands in the section; -1 where nobody declares it."""
         number: cython.int = self.find(code)
-        return self.places[number] if number >= 0 else -1
+        return self.tag_offsets[number] if number >= 0 else -1
 
-    def all_places(self) -> list[int]:
+    def all_tag_offsets(self) -> list[int]:
         """Where the tag of each declaration stands in the section."""
-        return [self.places[number] for number in range(self.count)]
+        return [self.tag_offsets[number] for number in range(self.count)]
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -245,72 +244,78 @@ class AbbreviationTable(ByteReader):
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _attribute(self, name: cython.ulonglong, form: cython.ulonglong, seen: cython.uint) -> cython.int:
-        """Add the steps of an attribute. ``seen`` are the columns of those before it, a bit each; what is returned has
+    def _add_attribute(self, name: cython.ulonglong, form: cython.ulonglong, seen: cython.uint) -> cython.int:
+        """Add the steps of an attribute. ``seen`` are those before it, a bit each; what is returned has
         this one's, too."""
-        column: cython.int = SKIPPED
+        attribute: cython.int = SKIPPED
         constant: cython.ulonglong = 0
         layout: cython.int = self.layout(form)
         if layout == CONSTANT:
             constant = self.sleb()
-        if name < cython.cast(cython.ulonglong, len(_COLUMNS)):
-            column = _COLUMNS[name]
+        if name < cython.cast(cython.ulonglong, len(_ATTRIBUTES)):
+            attribute = _ATTRIBUTES[name]
         elif name >= _FIRST_OTHER:
-            column = _NAMES.get(name, SKIPPED)
-        if seen >> column & 1:  # of several of one name the first counts
-            column = SKIPPED
-        self._size(0 if layout == CONSTANT else LEB if layout == SLEB else layout)
-        self._take(column, self.kind(form), layout, constant)
-        if form == _ADDRX_OFFSET:
-            self._size(4)
-            self._take(LOW_PC_OFFSET if column == LOW_PC else SKIPPED, OTHER_KIND, 4, 0)
-        return seen | (1 << column if column else 0)
+            attribute = _NAMES.get(name, SKIPPED)
+        if seen >> attribute & 1:  # of several of one name the first counts
+            attribute = SKIPPED
+        self._add_skip(0 if layout == CONSTANT else LEB if layout == SLEB else layout)
+        self._add_read(attribute, self.kind(form), layout, constant)
+        if form == ADDRX_OFFSET:
+            self._add_skip(4)
+            self._add_read(LOW_PC_OFFSET if attribute == LOW_PC else SKIPPED, OTHER_KIND, 4, 0)
+        return seen | (1 << attribute if attribute else 0)
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _size(self, layout: cython.int) -> cython.int:
+    def _add_skip(self, layout: cython.int) -> cython.int:
         """Add a step to those that pass the values of a DIE."""
-        last: cython.Py_ssize_t = self._sizes - 1
+        last: cython.Py_ssize_t = self._skip_count - 1
         if layout == 0:
             return 0
-        if layout > 0 and last >= cython.cast(cython.Py_ssize_t, self.first_size[self.count]) and self.sizes[last] > 0:
-            self.sizes[last] += layout
+        if (
+            layout > 0
+            and last >= cython.cast(cython.Py_ssize_t, self.first_skip[self.count])
+            and self.skip_steps[last] > 0
+        ):
+            self.skip_steps[last] += layout
             return 0
-        if self._sizes == cython.cast(cython.Py_ssize_t, len(self.sizes)):
-            self._room(0, self._sizes)
-        self.sizes[self._sizes] = layout
-        self._sizes += 1
+        if self._skip_count == cython.cast(cython.Py_ssize_t, len(self.skip_steps)):
+            self._grow(0, self._skip_count)
+        self.skip_steps[self._skip_count] = layout
+        self._skip_count += 1
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _take(self, column: cython.int, kind: cython.int, layout: cython.int, constant: cython.ulonglong) -> cython.int:
+    def _add_read(
+        self, attribute: cython.int, kind: cython.int, layout: cython.int, constant: cython.ulonglong
+    ) -> cython.int:
         """Add a step to those that read the values of a DIE."""
         step: cython.uint
         is_passed: cython.bint
-        last: cython.Py_ssize_t = self._takes - 1
-        if column == SKIPPED:
+        last: cython.Py_ssize_t = self._read_count - 1
+        if attribute == SKIPPED:
             layout = 0 if layout == CONSTANT else LEB if layout == SLEB else layout
             if layout == 0:
                 return 0
-            if layout > 0 and last >= cython.cast(cython.Py_ssize_t, self.first_take[self.count]):
-                step = self.takes[last]
+            if layout > 0 and last >= cython.cast(cython.Py_ssize_t, self.first_read[self.count]):
+                step = self.read_steps[last]
                 is_passed = step & ((1 << LAYOUT_SHIFT) - 1) == 0  # SKIPPED and OTHER_KIND are 0
                 if is_passed and step >> LAYOUT_SHIFT > cython.cast(cython.uint, LAYOUT_BIAS):
-                    self.takes[last] = step + (layout << LAYOUT_SHIFT)
+                    self.read_steps[last] = step + (layout << LAYOUT_SHIFT)
                     return 0
             kind = OTHER_KIND
-        if self._takes == cython.cast(cython.Py_ssize_t, len(self.takes)):
-            self._room(0, self._takes)
-        self.takes[self._takes] = column | kind << KIND_SHIFT | (layout + LAYOUT_BIAS) << LAYOUT_SHIFT
-        self.constants[self._takes] = constant
-        self._takes += 1
+        if self._read_count == cython.cast(cython.Py_ssize_t, len(self.read_steps)):
+            self._grow(0, self._read_count)
+        self.read_steps[self._read_count] = attribute | kind << KIND_SHIFT | (layout + LAYOUT_BIAS) << LAYOUT_SHIFT
+        self.constants[self._read_count] = constant
+        self._read_count += 1
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _room(self, declarations: cython.Py_ssize_t, attributes: cython.Py_ssize_t) -> cython.int:
-        """Take room for so many more."""
+    def _grow(self, declarations: cython.Py_ssize_t, attributes: cython.Py_ssize_t) -> cython.int:
+        """Make the arrays longer by so many."""
         columns: list[array[int]] = self._columns
         self._release_views()
         for number, column in enumerate(columns):
@@ -323,16 +328,21 @@ class AbbreviationTable(ByteReader):
     @cython.exceptval(-1, check=True)
     def _acquire_views(self) -> cython.int:
         columns: list[array[int]] = self._columns
-        self.tags, self.have_children, self.first_size, self.first_take, self.places = columns[:5]
-        self.sizes, self.takes, self.constants = columns[5:]
+        self.tags, self.have_children, self.first_skip, self.first_read, self.tag_offsets = columns[:5]
+        self.skip_steps, self.read_steps, self.constants = columns[5:]
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _release_views(self) -> cython.int:
         """An array that somebody looks into cannot grow."""
-        self.tags = self.first_size = self.first_take = self.takes = _NO_NARROW
-        self.have_children, self.places, self.sizes, self.constants = _NO_BYTES, _NO_SIGNED, _NO_SHORT, _NO_WIDE
+        self.tags = self.first_skip = self.first_read = self.read_steps = _NO_NARROW
+        self.have_children, self.tag_offsets, self.skip_steps, self.constants = (
+            _NO_BYTES,
+            _NO_SIGNED,
+            _NO_SHORT,
+            _NO_WIDE,
+        )
         return 0
 
 

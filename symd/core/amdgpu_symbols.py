@@ -26,7 +26,7 @@ _HSA_KERNEL = cython.declare(cython.int, 10)
 _UNDEF = cython.declare(cython.uint, 0)
 _LORESERVE = cython.declare(cython.uint, 0xFF00)
 _XINDEX = cython.declare(cython.uint, 0xFFFF)
-_LARGEST = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+_U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _LOADED = cython.declare(cython.ulonglong, 2)
 """SHF_ALLOC: the section takes room in memory."""
 _EXECUTABLE = cython.declare(cython.ulonglong, 4)
@@ -158,7 +158,7 @@ class SymbolTable:
                 section, first, reach, ends = where, at, 0, None
                 limit = self._extent(section)
             if not is_label:
-                reach = max(reach, place + size if size <= _LARGEST - place else _LARGEST)
+                reach = max(reach, place + size if size <= _U64 - place else _U64)
             if is_sized:
                 found.append((name, where, offset, said, not is_label, kind, False))
                 continue

@@ -6,6 +6,7 @@ cdef class ByteReader:
     cdef readonly Py_ssize_t at
     cdef readonly Py_ssize_t end
     cdef readonly int offset_size
+    cdef bint last_found
 
     cdef unsigned long long uint(self, Py_ssize_t size) except? -1
     cdef unsigned long long uleb(self) except? -1
@@ -14,6 +15,8 @@ cdef class ByteReader:
     cdef int pass_text(self) except? -1
     cdef bytes text(self)
     cdef unsigned long long initial_length(self) except? -1
+    cdef unsigned long long entry(self, const unsigned char[::1] data, unsigned long long base, unsigned long long index,
+                                  int width) except? -1
     cdef object fail(self, str what)
 
 cdef class StringReader:
@@ -32,4 +35,4 @@ cdef class Names:
     cdef dict _numbers
 
     cdef Py_ssize_t number(self, StringReader strings, const unsigned long long[::1] keys, Py_ssize_t first, Py_ssize_t step,
-                           unsigned int[::1] numbers, unsigned long long[::1] room) except? -1
+                           unsigned int[::1] numbers, unsigned long long[::1] scratch) except? -1

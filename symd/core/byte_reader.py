@@ -26,7 +26,8 @@ _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 @cython.cclass
 class ByteReader:
     """Reads ``data[at:end]``, the bytes of the section called ``section``, forward. Running past ``end`` raises
-    Malformed with the section and the offset."""
+    Malformed with the section and the offset. ``last_found`` says whether the last ``entry`` that was asked for is
+    there."""
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -118,6 +119,32 @@ class ByteReader:
         return length
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def entry(
+        self,
+        data: cython.const[cython.uchar][::1],  # type: ignore[valid-type] # a view, to Cython
+        base: cython.ulonglong,
+        index: cython.ulonglong,
+        width: cython.int,
+    ) -> cython.ulonglong:
+        """Entry ``index`` of the table of numbers of ``width`` bytes at ``base`` of any section, wherever the reader
+        is; 0 where there is none (``last_found``)."""
+        end: cython.ulonglong = len(data)
+        start: cython.ulonglong = end
+        if index <= end and base <= end:
+            start = base + index * width
+        self.last_found = start < end and end - start >= cython.cast(cython.ulonglong, width)
+        if not self.last_found:
+            return 0
+        value: cython.ulonglong = 0
+        byte: cython.ulonglong
+        at: cython.Py_ssize_t
+        for at in range(width):
+            byte = data[cython.cast(cython.Py_ssize_t, start) + at]
+            value |= byte << (8 * at)
+        return value
+
+    @cython.cfunc
     def fail(self, what: str) -> object:
         """The error that says ``what`` about this place."""
         return Malformed(what, where=f"{self.section}+{self.at:#x}")
@@ -136,7 +163,7 @@ MAX_EXPANSION = 16
 """Bytes read per byte of the sections of strings, at most."""
 _MIN_ALLOWANCE = cython.declare(cython.longlong, 1 << 20)
 """Bytes that may be read in any case."""
-_FURTHEST = (1 << 63) - 1
+_MAX_OFFSET = (1 << 63) - 1
 
 
 @cython.cclass
@@ -153,7 +180,7 @@ class StringReader:
 
     def at(self, section: int, offset: int) -> bytes | None:
         """The string at ``offset`` of a section, such as IN_STRINGS; None where the section has none."""
-        return self.find(section, offset) if offset <= _FURTHEST else None
+        return self.find(section, offset) if offset <= _MAX_OFFSET else None
 
     @cython.cfunc
     def find(self, section: cython.int, offset: cython.longlong) -> bytes | None:
@@ -201,8 +228,8 @@ class Names:
         no string. New strings are numbered in the order of their keys; one that is not UTF-8 keeps its readable
         part."""
         found = array("I", bytes(4 * len(keys)))
-        room = memoryview(array("Q", bytes(16 * len(keys))))
-        return found, self.number(strings, keys, 0, 1, found, room)
+        scratch = memoryview(array("Q", bytes(16 * len(keys))))
+        return found, self.number(strings, keys, 0, 1, found, scratch)
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -213,15 +240,15 @@ class Names:
         first: cython.Py_ssize_t,
         step: cython.Py_ssize_t,
         numbers: cython.uint[::1],
-        room: cython.ulonglong[::1],
+        scratch: cython.ulonglong[::1],
     ) -> cython.Py_ssize_t:
         """Write into ``numbers`` the number of the string of every ``step``-th key from the ``first`` on, 0 where
         there is none; return how many distinct keys lead to no string. New strings are numbered in the order of
-        their keys. ``room`` is at least twice as long, and is changed."""
+        their keys. ``scratch`` is at least twice as long, and is changed."""
         count: cython.Py_ssize_t = len(numbers)
         distinct = cython.declare(cython.ulonglong[::1])
         number = cython.declare(cython.ulonglong[::1])
-        distinct = room
+        distinct = scratch
         at: cython.Py_ssize_t
         kept: cython.Py_ssize_t = 0
         key: cython.ulonglong
@@ -232,7 +259,7 @@ class Names:
                 distinct[kept] = key
                 kept += 1
             before = key
-        distinct, number = room[:kept], room[kept : 2 * kept]
+        distinct, number = scratch[:kept], scratch[kept : 2 * kept]
         if sorting.order(distinct, number):
             distinct, number = number, distinct
         some: cython.Py_ssize_t = kept

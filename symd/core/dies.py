@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """DIE trees (DWARF 5, 2.3 and 7.5.2) -> functions, inlined calls and whatever else is asked for, with their names,
-ranges and places, unit after unit."""
+ranges and offsets, unit after unit."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ else:
 
 
 _U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
-_ADDRX_OFFSET = cython.declare(cython.ulonglong, 0x2001)
-"""DW_FORM_LLVM_addrx_offset."""
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 # Bits of ``flags``.
@@ -55,15 +53,15 @@ _IN_STRINGS = cython.declare(cython.ulonglong, IN_STRINGS)
 _IN_LINE_STRINGS = cython.declare(cython.ulonglong, IN_LINE_STRINGS)
 
 _TAGS = cython.declare(cython.uint, 128)
-_LEAST_ROOM = cython.declare(cython.Py_ssize_t, 64)
+_MIN_GROWTH = cython.declare(cython.Py_ssize_t, 64)
 
 
-_WIDE_NAMES = ("place", "place_after", "name", "linkage_name", "origin", "specification", "location")
+_WIDE_NAMES = ("offset", "end", "name", "linkage_name", "origin", "specification", "location")
 _NARROW_NAMES = (
     "unit", "parent", "depth", "tag", "flags", "call_file", "call_line", "call_column", "decl_file", "decl_line",
 )  # fmt: skip
 # Columns of ``wide`` and ``narrow`` in this order, and how many each has.
-PLACE, PLACE_AFTER, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOCATION, WIDE = range(8)
+OFFSET, END, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOCATION, WIDE = range(8)
 UNIT, PARENT, DEPTH, TAG, FLAGS, CALL_FILE, CALL_LINE, CALL_COLUMN, DECL_FILE, DECL_LINE, NARROW = range(11)
 
 
@@ -102,7 +100,7 @@ class ValueReader(ByteReader):
         form: cython.ulonglong = self.uleb()
         while table.layout(form) == abbreviations.INDIRECT:
             form = self.uleb()
-        if form == _ADDRX_OFFSET or table.layout(form) == abbreviations.CONSTANT:
+        if form == abbreviations.ADDRX_OFFSET or table.layout(form) == abbreviations.CONSTANT:
             raise self.fail(f"DW_FORM_indirect names form {form:#x}, whose values stand elsewhere, too")
         return form
 
@@ -111,8 +109,8 @@ class ValueReader(ByteReader):
     def value(
         self, table: abbreviations.AbbreviationTable, layout: cython.int, constant: cython.ulonglong
     ) -> cython.ulonglong:
-        """A value as it stands; of a string, a block or 16 bytes its place, and the cursor passes it."""
-        place: cython.ulonglong = self.at
+        """A value as it stands; of a string, a block or 16 bytes its offset, and the cursor passes it."""
+        start: cython.ulonglong = self.at
         if layout > 0 and layout <= 8:
             return self.uint(layout)
         if layout == abbreviations.LEB:
@@ -124,7 +122,7 @@ class ValueReader(ByteReader):
         if layout == 0:
             return 1
         self.pass_value(table, layout)
-        return place
+        return start
 
 
 @cython.cclass
@@ -132,21 +130,21 @@ class DieRows(ValueReader):
     """DIEs of the units that are read one after the other, in the order of ``.debug_info``: ``count`` rows of two
     tables, each an array in which one row follows the other.
 
-    ``wide``, of WIDE u64 a row: PLACE in ``.debug_info``, and PLACE_AFTER its subtree (the place itself where it has no
-    children); NAME and LINKAGE_NAME say where the strings stand (keys of ``symd.core.byte_reader``); ORIGIN and
-    SPECIFICATION are places in ``.debug_info``, or NO_REFERENCE; LOCATION is the offset of a list. ``narrow``, of
+    ``wide``, of WIDE u64 a row: OFFSET in ``.debug_info``, and END, the offset behind its subtree (OFFSET where it has
+    no children); NAME and LINKAGE_NAME say where the strings stand (keys of ``symd.core.byte_reader``); ORIGIN and
+    SPECIFICATION are offsets in ``.debug_info``, or NO_REFERENCE; LOCATION is the offset of a list. ``narrow``, of
     NARROW u32 a row: UNIT; PARENT, the number of the nearest row around it plus one, or 0; DEPTH, which is 0 of a
     unit's own DIE; TAG, at most the largest u32; FLAGS; CALL_FILE and DECL_FILE are registers of the unit's line table,
     or NO_FILE; CALL_LINE, CALL_COLUMN and DECL_LINE are modulo 2**32, 0 where nothing is said. ``ranges`` has the code
     of each row.
 
-    Objects may follow each other: PLACE, ORIGIN and SPECIFICATION are in the sections of a row's own object, UNIT and
-    PARENT are numbers among all. ``missing_offsets`` and ``missing_lists`` count indexes that lead out of
+    Objects may follow each other: OFFSET, END, ORIGIN and SPECIFICATION are in the sections of a row's own object, UNIT
+    and PARENT are numbers among all. ``missing_offsets`` and ``missing_lists`` count indexes that lead out of
     ``.debug_str_offsets`` and ``.debug_rnglists`` of the object that was opened last. Threads may not share one."""
 
     def __init__(self) -> None:
-        self._room = 0
-        self._open = array("q", bytes(8 * _LEAST_ROOM))
+        self._capacity = 0
+        self._open = array("q", bytes(8 * _MIN_GROWTH))
         self.wide, self.narrow = array("Q"), array("I")
         self._release_views()
 
@@ -159,7 +157,7 @@ class DieRows(ValueReader):
     ) -> None:
         """Forget all rows. Further ones are the DIEs of ``tags`` (each below 128), and all DIEs that have children
         where ``with_children``; ``ranges`` gets their code. ``check_rows`` is told how many rows there will be at least
-        whenever more room is taken, and may raise."""
+        whenever the tables grow, and may raise."""
         self.section, self.ranges = ".debug_info", ranges
         wanted = 0
         for tag in tags:
@@ -214,8 +212,9 @@ class DieRows(ValueReader):
         limit: cython.Py_ssize_t = self.end
         start: cython.Py_ssize_t
         depth: cython.Py_ssize_t = 0
-        around: cython.longlong = 0  # the number of the nearest row around, plus one
-        inside: cython.longlong
+        parent_row: cython.longlong = 0  # the number of the nearest row around, plus one
+        child_parent: cython.longlong  # the same of the DIE's children
+        opened: cython.longlong
         number: cython.int
         code: cython.ulonglong
         tag: cython.uint
@@ -226,10 +225,10 @@ class DieRows(ValueReader):
             if code == 0:
                 depth -= 1
                 if depth >= 0:
-                    inside = self._open[depth]
-                    if inside & 1:  # the DIE that ends here is the row ``around``
-                        self.wide_view[WIDE * (around - 1) + PLACE_AFTER] = self.at
-                    around = inside >> 1
+                    opened = self._open[depth]
+                    if opened & 1:  # the DIE that ends here is the row ``parent_row - 1``
+                        self.wide_view[WIDE * (parent_row - 1) + END] = self.at
+                    parent_row = opened >> 1
             else:
                 number = table.find(code)
                 if number < 0:
@@ -237,17 +236,18 @@ class DieRows(ValueReader):
                     raise self.fail(f"abbreviation {code} is not declared")
                 tag = table.tags[number]
                 has_children = table.have_children[number]
-                inside = around
+                child_parent = parent_row
                 if self._is_wanted(tag) or (self._with_children and has_children) or only_first:
-                    self._add(unit, table, number, start, around, depth)
-                    inside = self.count
+                    self._add(unit, table, number, start, parent_row, depth)
+                    child_parent = self.count
                 else:
                     self._pass(table, number)
                 if has_children:
                     if depth == cython.cast(cython.Py_ssize_t, len(self._open)):
                         self._open_more()
-                    self._open[depth] = around << 1 | (inside != around)
-                    around = inside
+                    # The lowest bit says that the DIE has a row of its own, whose END is not known yet.
+                    self._open[depth] = parent_row << 1 | (child_parent != parent_row)
+                    parent_row = child_parent
                     depth += 1
             if depth <= 0 or only_first:
                 break
@@ -265,9 +265,9 @@ class DieRows(ValueReader):
     def _open_more(self) -> cython.int:
         if self._check_rows is not None:  # each DIE that is open takes memory, too
             self._check_rows(self.count + len(self._open))
-        room = array("q", self._open)
-        room.frombytes(bytes(8 * len(room)))
-        self._open = room
+        longer = array("q", self._open)
+        longer.frombytes(bytes(8 * len(longer)))
+        self._open = longer
         return 0
 
     @cython.cfunc
@@ -276,8 +276,8 @@ class DieRows(ValueReader):
         """Pass the values of a DIE."""
         step: cython.Py_ssize_t
         layout: cython.int
-        for step in range(table.first_size[number], table.first_size[number + 1]):
-            layout = table.sizes[step]
+        for step in range(table.first_skip[number], table.first_skip[number + 1]):
+            layout = table.skip_steps[step]
             if layout > 0:
                 self.skip(layout)
             else:
@@ -292,13 +292,13 @@ class DieRows(ValueReader):
         table: abbreviations.AbbreviationTable,
         number: cython.int,
         start: cython.Py_ssize_t,
-        around: cython.longlong,
+        parent_row: cython.longlong,
         depth: cython.Py_ssize_t,
     ) -> cython.int:
         """One more row: the DIE at ``start``, at whose values the cursor is."""
         row: cython.Py_ssize_t = self.count
-        if row == self._room:
-            self._take_room()
+        if row == self._capacity:
+            self._grow()
         wide: cython.Py_ssize_t = WIDE * row
         narrow: cython.Py_ssize_t = NARROW * row
         name: cython.ulonglong = 0
@@ -315,8 +315,8 @@ class DieRows(ValueReader):
         value: cython.ulonglong
         form: cython.ulonglong
         step: cython.Py_ssize_t
-        take: cython.uint
-        column: cython.int
+        packed: cython.uint
+        attribute: cython.int
         kind: cython.int
         layout: cython.int
 
@@ -328,44 +328,44 @@ class DieRows(ValueReader):
         ] = 0
 
         # Attributes stand in any order, so that what several say together, such as the code, waits for the last.
-        for step in range(table.first_take[number], table.first_take[number + 1]):
-            take = table.takes[step]
-            column = take & abbreviations.COLUMN_MASK
-            layout = cython.cast(cython.int, take >> abbreviations.LAYOUT_SHIFT) - abbreviations.LAYOUT_BIAS
-            if column == abbreviations.SKIPPED:
+        for step in range(table.first_read[number], table.first_read[number + 1]):
+            packed = table.read_steps[step]
+            attribute = packed & abbreviations.ATTRIBUTE_MASK
+            layout = cython.cast(cython.int, packed >> abbreviations.LAYOUT_SHIFT) - abbreviations.LAYOUT_BIAS
+            if attribute == abbreviations.SKIPPED:
                 if layout > 0:
                     self.skip(layout)
                 else:
                     self.pass_value(table, layout)
                 continue
-            kind = take >> abbreviations.KIND_SHIFT & abbreviations.KIND_MASK
+            kind = packed >> abbreviations.KIND_SHIFT & abbreviations.KIND_MASK
             if layout == abbreviations.INDIRECT:
                 form = self.form(table)
                 kind, layout = table.kind(form), table.layout(form)
             value = self.value(table, layout, table.constants[step])
 
-            if column == abbreviations.NAME:
+            if attribute == abbreviations.NAME:
                 name = self._string(unit, kind, value)
-            elif column in (abbreviations.LINKAGE_NAME, abbreviations.MIPS_LINKAGE_NAME):
+            elif attribute in (abbreviations.LINKAGE_NAME, abbreviations.MIPS_LINKAGE_NAME):
                 if linkage_name == 0:
                     linkage_name = self._string(unit, kind, value)
-            elif column == abbreviations.ORIGIN:
+            elif attribute == abbreviations.ORIGIN:
                 self.wide_view[wide + ORIGIN] = self._reference(unit, kind, value)
-            elif column == abbreviations.SPECIFICATION:
+            elif attribute == abbreviations.SPECIFICATION:
                 self.wide_view[wide + SPECIFICATION] = self._reference(unit, kind, value)
-            elif column == abbreviations.LOW_PC:
+            elif attribute == abbreviations.LOW_PC:
                 low = self._address(unit, kind, value)
-                has_low = self.ranges.is_there
-            elif column == abbreviations.LOW_PC_OFFSET:
+                has_low = self.ranges.last_found
+            elif attribute == abbreviations.LOW_PC_OFFSET:
                 if not range_lists.is_dead(low, unit.address_size):
                     low = (low + value) & _U64
-            elif column == abbreviations.HIGH_PC:
+            elif attribute == abbreviations.HIGH_PC:
                 if kind in (abbreviations.CONSTANT_KIND, abbreviations.DATA_KIND):
                     high, has_high, is_size = value, True, True
                 else:
                     high = self._address(unit, kind, value)
-                    has_high = self.ranges.is_there
-            elif column == abbreviations.RANGES:
+                    has_high = self.ranges.last_found
+            elif attribute == abbreviations.RANGES:
                 if kind in (abbreviations.SEC_OFFSET_KIND, abbreviations.DATA_KIND):
                     list_offset, has_list = (value + unit.ranges_base) & _U64, True
                 elif kind == abbreviations.RNGLISTX_KIND:
@@ -373,31 +373,31 @@ class DieRows(ValueReader):
                     has_list = value < self.ranges.entry(self._lists, (unit.rnglists_base - 4) & _U64, 0, 4)
                     if has_list:
                         value = self.ranges.entry(self._lists, unit.rnglists_base, value, unit.offset_size)
-                        has_list = self.ranges.is_there
+                        has_list = self.ranges.last_found
                     list_offset = (value + unit.rnglists_base) & _U64
                     self.missing_lists += not has_list
-            elif column == abbreviations.DECLARATION:
+            elif attribute == abbreviations.DECLARATION:
                 if value:
                     flags |= _IS_DECLARATION
-            elif column == abbreviations.EXTERNAL:
+            elif attribute == abbreviations.EXTERNAL:
                 if value:
                     flags |= _IS_EXTERNAL
-            elif column == abbreviations.LOCATION:
+            elif attribute == abbreviations.LOCATION:
                 if kind == abbreviations.SEC_OFFSET_KIND:
                     flags |= _LOCATION_LIST
                     location = value
                 elif kind != abbreviations.BLOCK_KIND:
                     flags |= _OTHER_LOCATION
             elif kind in (abbreviations.CONSTANT_KIND, abbreviations.DATA_KIND):
-                if column == abbreviations.CALL_FILE:
+                if attribute == abbreviations.CALL_FILE:
                     self.narrow_view[narrow + CALL_FILE] = cython.cast(cython.uint, min(_U32, value))
-                elif column == abbreviations.CALL_LINE:
+                elif attribute == abbreviations.CALL_LINE:
                     self.narrow_view[narrow + CALL_LINE] = cython.cast(cython.uint, value & _U32)
-                elif column == abbreviations.CALL_COLUMN:
+                elif attribute == abbreviations.CALL_COLUMN:
                     self.narrow_view[narrow + CALL_COLUMN] = cython.cast(cython.uint, value & _U32)
-                elif column == abbreviations.DECL_FILE:
+                elif attribute == abbreviations.DECL_FILE:
                     self.narrow_view[narrow + DECL_FILE] = cython.cast(cython.uint, min(_U32, value))
-                elif column == abbreviations.DECL_LINE:
+                elif attribute == abbreviations.DECL_LINE:
                     self.narrow_view[narrow + DECL_LINE] = cython.cast(cython.uint, value & _U32)
 
         # The code that the DIE states.
@@ -411,13 +411,13 @@ class DieRows(ValueReader):
             self.ranges.read(cython.cast(cython.uint, row), list_offset, unit)
 
         # The rest of the row.
-        self.wide_view[wide + PLACE] = start
-        self.wide_view[wide + PLACE_AFTER] = self.end if table.have_children[number] else start
+        self.wide_view[wide + OFFSET] = start
+        self.wide_view[wide + END] = self.end if table.have_children[number] else start
         self.wide_view[wide + NAME], self.wide_view[wide + LINKAGE_NAME] = name, linkage_name
         self.wide_view[wide + LOCATION] = location
         self.narrow_view[narrow + UNIT], self.narrow_view[narrow + PARENT] = (
             unit.number,
-            cython.cast(cython.uint, around),
+            cython.cast(cython.uint, parent_row),
         )
         self.narrow_view[narrow + DEPTH], self.narrow_view[narrow + TAG] = depth, table.tags[number]
         self.narrow_view[narrow + FLAGS] = flags
@@ -427,10 +427,10 @@ class DieRows(ValueReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _address(self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong) -> cython.ulonglong:
-        """What a value of class address says; ``ranges.is_there`` tells whether it is an address that is there."""
+        """What a value of class address says; ``ranges.last_found`` tells whether it is an address that is there."""
         if kind == abbreviations.ADDRX_KIND:
             return self.ranges.address(value, unit)
-        self.ranges.is_there = kind == abbreviations.ADDR_KIND
+        self.ranges.last_found = kind == abbreviations.ADDR_KIND
         return value
 
     @cython.cfunc
@@ -442,7 +442,7 @@ class DieRows(ValueReader):
             return value | _IN_INFO << _SECTION_BITS
         if kind == abbreviations.STRX_KIND:
             value = self.ranges.entry(self._string_offsets, unit.str_offsets_base, value, unit.offset_size)
-            if not self.ranges.is_there:
+            if not self.ranges.last_found:
                 self.missing_offsets += 1
                 return 0
         elif kind == abbreviations.LINE_STRP_KIND:
@@ -456,34 +456,34 @@ class DieRows(ValueReader):
     def _reference(
         self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong
     ) -> cython.ulonglong:
-        """The place of the DIE that is referred to."""
+        """The offset of the DIE that is referred to."""
         if kind == abbreviations.REF_KIND:
             return (value + unit.offset) & _U64
         return value if kind == abbreviations.REF_ADDR_KIND else _U64
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def take_work_room(self) -> cython.int:
-        """Have room for whoever works on the rows: for each 2 numbers in ``signed_room``, 4 in ``narrow_room`` and 2 in
-        ``wide_room``, which may hold anything."""
-        self.signed_room = memoryview(array("i", bytes(8 * self.count)))
-        self.narrow_room = memoryview(array("I", bytes(16 * self.count)))
-        self.wide_room = memoryview(array("Q", bytes(16 * self.count)))
+    def take_scratch(self) -> cython.int:
+        """Make scratch space for whoever works on the rows: for each 2 numbers in ``signed_scratch``, 4 in
+        ``narrow_scratch`` and 2 in ``wide_scratch``, which may hold anything."""
+        self.signed_scratch = memoryview(array("i", bytes(8 * self.count)))
+        self.narrow_scratch = memoryview(array("I", bytes(16 * self.count)))
+        self.wide_scratch = memoryview(array("Q", bytes(16 * self.count)))
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _take_room(self) -> cython.int:
-        """Take room for half as many rows more."""
+    def _grow(self) -> cython.int:
+        """Make the tables half as long again."""
         if self._check_rows is not None:
             self._check_rows(self.count + 1)
-        more: cython.Py_ssize_t = self.count // 2 + _LEAST_ROOM
+        more: cython.Py_ssize_t = self.count // 2 + _MIN_GROWTH
         self._release_views()
         try:
             self.wide.frombytes(bytes(8 * WIDE * more))
             self.narrow.frombytes(bytes(4 * NARROW * more))
-            self._room += more
-        finally:  # an array that did not grow ends where the room does, and one that did behind it
+            self._capacity += more
+        finally:  # an array that did not grow ends at ``_capacity``, and one that did behind it
             self._acquire_views()
         return 0
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import cython
 
 from symd.core.dies import LOCATION_LIST, OTHER_LOCATION
+from symd.core.scopes import NO_FUNCTION, NO_PARENT
 from symd.model.light_typing import Any
 
 if cython.compiled:
@@ -50,7 +51,8 @@ def outside_of_functions(
     are the DIEs of TAGS in some units, and all that have children; ``row_ends`` says how many there are up to the end
     of each object. ``units`` are those whose location lists ``locations`` reads in ``lists``, the section of each
     object; None stands in the place of others: their lists, and locations that are said otherwise, ``other`` is asked
-    for, by unit, place and the offset of a list, or None. Raises what it raises, Malformed and LimitExceeded."""
+    for, by unit, offset of the DIE and the offset of a list, or None. Raises what it raises, Malformed and
+    LimitExceeded."""
     count: cython.Py_ssize_t = rows.count
     owner = cython.declare(cython.longlong[::1])  # the function that each block and variable is in
     own = cython.declare(cython.ulonglong[::1])  # of each function where its code begins and where it ends
@@ -106,7 +108,7 @@ def outside_of_functions(
         offset: Any = None
         if flags & _LOCATION_LIST:
             offset = rows.wide_view[dies.WIDE * row + dies.LOCATION]
-        for first, last in other(unit, rows.wide_view[dies.WIDE * row + dies.PLACE], offset):
+        for first, last in other(unit, rows.wide_view[dies.WIDE * row + dies.OFFSET], offset):
             _add_outside(every[number], own, owner[row], first, last)
     locations.trim()
     which, start, stop = locations.which, locations.start, locations.stop
@@ -140,8 +142,8 @@ def _add_outside(
     return 0
 
 
-_NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
-_NO_FUNCTION = cython.declare(cython.uint, 0xFFFFFFFF)
+_NO_PARENT = cython.declare(cython.uint, NO_PARENT)
+_NO_FUNCTION = cython.declare(cython.uint, NO_FUNCTION)
 NO_END = 0xFFFFFFFF
 _NO_END = cython.declare(cython.uint, NO_END)
 
@@ -162,13 +164,13 @@ def line_ends(functions: Any, is_inside: Any, scopes: Any = None) -> array[int]:
     table, inside = functions, is_inside
     count: cython.Py_ssize_t = len(inside)
     file, line, unit = table[2 * count : 3 * count], table[3 * count : 4 * count], table[4 * count :]
-    room = cython.declare(cython.uint[::1])
+    scratch = cython.declare(cython.uint[::1])
     group = cython.declare(cython.uint[::1])
     last = cython.declare(cython.uint[::1])
     moved = cython.declare(cython.uint[::1])
     keys = cython.declare(cython.ulonglong[::1])
-    room, keys = memoryview(array("I", bytes(12 * count + 4))), memoryview(array("Q", bytes(16 * count)))
-    group, last, moved = room[:count], room[count : 2 * count], room[2 * count :]
+    scratch, keys = memoryview(array("I", bytes(12 * count + 4))), memoryview(array("Q", bytes(16 * count)))
+    group, last, moved = scratch[:count], scratch[count : 2 * count], scratch[2 * count :]
     groups: dict[int, int] = {}
     several: cython.uint = 0  # of the objects before this one
     objects = scopes.function_ends if scopes is not None else (count,)

@@ -49,18 +49,18 @@ class UnitReader(ValueReader):
     _content = cython.declare(bytes)
     _sections = cython.declare(object)
     _strings = cython.declare(object)
-    _string_offsets = cython.declare(bytes)
-    _is_there = cython.declare(cython.bint)
+    _string_offsets = cython.declare(cython.const[cython.uchar][::1])
+    _addresses = cython.declare(cython.const[cython.uchar][::1])
 
     def __init__(self, sections: Any) -> None:
         """``sections`` are ``symd.debuginfo.dwarf.sections.DebugSections``."""
-        self._string_offsets = None
+        self._string_offsets = self._addresses = None
         self._content = content = sections.info.data
         self.data, self.section = content, sections.info.name
         self._sections, self._strings = sections, StringReader(sections)
 
     def length(self, at: int, end: int) -> int:
-        """The length of the unit at a place, as it says; no unit goes on behind ``end``. Raises Malformed."""
+        """The length of the unit at an offset, as it says; no unit goes on behind ``end``. Raises Malformed."""
         self.at, self.end = at, min(end, len(self.data))
         found: int = self.initial_length()
         return found
@@ -94,8 +94,8 @@ class UnitReader(ValueReader):
         found: int = self.uleb()
         return found
 
-    def first_die(self, unit: Any, table: abbreviations.AbbreviationTable, code: int, own: Any) -> None:
-        """Tell the ``unit`` (``symd.debuginfo.dwarf.units.Unit``) what its first DIE says. ``own`` are
+    def first_die(self, unit: Any, table: abbreviations.AbbreviationTable, code: int, contributions: Any) -> None:
+        """Tell the ``unit`` (``symd.debuginfo.dwarf.units.Unit``) what its first DIE says. ``contributions`` are
         ``symd.debuginfo.dwarf.sections.Contributions`` where it is of a ``.dwo`` file. Raises Malformed."""
         number: cython.int = table.find(code)
         if number < 0:
@@ -105,9 +105,9 @@ class UnitReader(ValueReader):
         header: cython.ulonglong = 0 if self.version < 5 else 8 if self.offset_size == 4 else 16
         str_offsets_base: cython.ulonglong = header
         rnglists_base: cython.ulonglong = header + 4 if header else 0
-        if own is not None:
-            str_offsets_base += own.string_offsets
-            rnglists_base += own.range_lists
+        if contributions is not None:
+            str_offsets_base += contributions.string_offsets
+            rnglists_base += contributions.range_lists
         addr_base: cython.ulonglong = header
         has_addr_base: cython.bint = False
         ranges_base: cython.ulonglong = 0
@@ -124,60 +124,62 @@ class UnitReader(ValueReader):
         dwo_id: object = self.dwo_id
         stmt_list: object = None
         step: cython.Py_ssize_t
-        take: cython.uint
-        column: cython.int
+        packed: cython.uint
+        attribute: cython.int
         kind: cython.int
         layout: cython.int
         form: cython.ulonglong
         value: cython.ulonglong
-        for step in range(table.first_take[number], table.first_take[number + 1]):
-            take = table.takes[step]
-            column = take & abbreviations.COLUMN_MASK
-            layout = cython.cast(cython.int, take >> abbreviations.LAYOUT_SHIFT) - abbreviations.LAYOUT_BIAS
-            if column == abbreviations.SKIPPED:
+        for step in range(table.first_read[number], table.first_read[number + 1]):
+            packed = table.read_steps[step]
+            attribute = packed & abbreviations.ATTRIBUTE_MASK
+            layout = cython.cast(cython.int, packed >> abbreviations.LAYOUT_SHIFT) - abbreviations.LAYOUT_BIAS
+            if attribute == abbreviations.SKIPPED:
                 self.pass_value(table, layout)
                 continue
-            kind = take >> abbreviations.KIND_SHIFT & abbreviations.KIND_MASK
+            kind = packed >> abbreviations.KIND_SHIFT & abbreviations.KIND_MASK
             if layout == abbreviations.INDIRECT:
                 form = self.form(table)
                 kind, layout = table.kind(form), table.layout(form)
             value = self.value(table, layout, table.constants[step])
-            if column == abbreviations.NAME:
+            if attribute == abbreviations.NAME:
                 name_kind, name = kind, value
-            elif column == abbreviations.COMP_DIR:
+            elif attribute == abbreviations.COMP_DIR:
                 comp_dir_kind, comp_dir = kind, value
-            elif column == abbreviations.DWO_NAME or (column == abbreviations.GNU_DWO_NAME and not has_dwo_name):
+            elif attribute == abbreviations.DWO_NAME or (attribute == abbreviations.GNU_DWO_NAME and not has_dwo_name):
                 dwo_kind, dwo_name = kind, value
-                has_dwo_name = column == abbreviations.DWO_NAME
-            elif column == abbreviations.LOW_PC:
+                has_dwo_name = attribute == abbreviations.DWO_NAME
+            elif attribute == abbreviations.LOW_PC:
                 low_kind, low = kind, value
             elif kind in (abbreviations.STRING_KIND, abbreviations.BLOCK_KIND) or layout > 8:
                 # No number: what is stated without a value that can be used is stated nonetheless.
-                if column == abbreviations.ADDR_BASE:
+                if attribute == abbreviations.ADDR_BASE:
                     has_addr_base = True
-                elif column == abbreviations.GNU_DWO_ID:
+                elif attribute == abbreviations.GNU_DWO_ID:
                     dwo_id = 0
-            elif column == abbreviations.STMT_LIST:
+            elif attribute == abbreviations.STMT_LIST:
                 if kind in (abbreviations.SEC_OFFSET_KIND, abbreviations.DATA_KIND):
                     stmt_list = value
-            elif column == abbreviations.LOW_PC_OFFSET:
+            elif attribute == abbreviations.LOW_PC_OFFSET:
                 low_offset = value
-            elif column == abbreviations.STR_OFFSETS_BASE:
+            elif attribute == abbreviations.STR_OFFSETS_BASE:
                 str_offsets_base = value
-            elif column == abbreviations.RNGLISTS_BASE:
+            elif attribute == abbreviations.RNGLISTS_BASE:
                 rnglists_base = value
-            elif column == abbreviations.ADDR_BASE:
+            elif attribute == abbreviations.ADDR_BASE:
                 addr_base, has_addr_base = value, True
-            elif column == abbreviations.GNU_ADDR_BASE:
+            elif attribute == abbreviations.GNU_ADDR_BASE:
                 if not has_addr_base:
                     addr_base = value
-            elif column == abbreviations.GNU_RANGES_BASE:
+            elif attribute == abbreviations.GNU_RANGES_BASE:
                 ranges_base = value
-            elif column == abbreviations.GNU_DWO_ID:
+            elif attribute == abbreviations.GNU_DWO_ID:
                 dwo_id = value
         if low_kind == abbreviations.ADDRX_KIND:
-            low = self._entry(self._sections.addresses.data, addr_base, low, self.address_size)
-            if not self._is_there:
+            if self._addresses is None:
+                self._addresses = self._sections.addresses.data
+            low = self.entry(self._addresses, addr_base, low, self.address_size)
+            if not self.last_found:
                 low, low_offset = _U64, 0
         elif low_kind != abbreviations.ADDR_KIND:
             low = 0
@@ -206,26 +208,9 @@ class UnitReader(ValueReader):
         elif kind == abbreviations.STRX_KIND:
             if self._string_offsets is None:
                 self._string_offsets = self._sections.string_offsets.data
-            value = self._entry(self._string_offsets, base, value, self.offset_size)
-            found = self._strings.at(IN_STRINGS, value) if self._is_there else None
+            value = self.entry(self._string_offsets, base, value, self.offset_size)
+            found = self._strings.at(IN_STRINGS, value) if self.last_found else None
         return b"" if found is None else found
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
-    def _entry(
-        self, data: bytes, base: cython.ulonglong, number: cython.ulonglong, size: cython.int
-    ) -> cython.ulonglong:
-        """An entry of the table at ``base`` of a section; ``_is_there`` tells whether it has that."""
-        end: cython.ulonglong = len(data)
-        width: cython.ulonglong = size
-        self._is_there = base <= end and number < (end - base) // width
-        found: cython.ulonglong = 0
-        byte: cython.int
-        if self._is_there:
-            at: cython.Py_ssize_t = base + number * width
-            for byte in range(size):
-                found |= cython.cast(cython.ulonglong, data[at + byte]) << (8 * byte)
-        return found
 
 
 @cython.cfunc
@@ -261,7 +246,7 @@ _STRP = cython.declare(cython.ulonglong, 0x0E)
 _UDATA = cython.declare(cython.ulonglong, 0x0F)
 _DATA16 = cython.declare(cython.ulonglong, 0x1E)
 _LINE_STRP = cython.declare(cython.ulonglong, 0x1F)
-_MOST_NUMBERS = 2 * 255
+_MAX_NUMBERS = 2 * 255
 """A table's formats are as many pairs as fit into a byte."""
 
 
@@ -302,7 +287,7 @@ class LineHeaderReader(ByteReader):
         self._formats = _NO_NUMBERS
 
     def length(self, at: int) -> int:
-        """The length of the table at a place, as it says. Raises Malformed."""
+        """The length of the table at an offset, as it says. Raises Malformed."""
         self.at, self.end = at, len(self.data)
         found: int = self.initial_length()
         return found
@@ -401,7 +386,7 @@ class LineHeaderReader(ByteReader):
         """Two contents of every entry of a DWARF 5 directory or file table: bytes, and what is of the kind of
         ``default``, which stands where the table does not say. 0 is no content."""
         if not len(self._formats):
-            self._formats = array("Q", bytes(8 * _MOST_NUMBERS))
+            self._formats = array("Q", bytes(8 * _MAX_NUMBERS))
         formats: cython.ulonglong[::1] = self._formats
         columns: cython.Py_ssize_t = 2 * cython.cast(cython.Py_ssize_t, self.uint(1))
         column: cython.Py_ssize_t

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """One address in the file of an index, which is used where it is mapped: text section, range, frames. Where the whole
-file was not compared with its checksums, the pieces that an answer is read from are compared first.
+file was not compared with its checksums, the blocks that an answer is read from are compared first.
 
 Source of the layout: docs/index-format.md. Numbers are of 64 bits, and arithmetic is modulo 2**64, compiled or not."""
 
@@ -21,24 +21,24 @@ HEADER = Struct("<8sIIII")
 COLUMN = Struct("<36s4sQQQ")
 COLUMN_NAME = 36
 """Bytes of a column's name."""
-PIECE = 1 << 12
-"""Bytes of columns that share a checksum, counted from where the first column may begin; the last piece has what is
-left. As many as a page of memory: smaller pieces are more checksums to compare first, larger ones more bytes for each
+CHECKSUM_BLOCK = 1 << 12
+"""Bytes of columns that share a checksum, counted from where the first column may begin; the last block has what is
+left. As many as a page of memory: smaller blocks are more checksums to compare first, larger ones more bytes for each
 number."""
 CHECKSUM = 4
 """Bytes of one."""
-LARGEST_PAGE = 1 << 20
+MAX_PAGE_BYTES = 1 << 20
 """Bytes that a page of ranges may take when it is opened: more than one of the widest numbers does."""
 KEPT_PAGES = 8 << 20
 """Bytes of pages that stay open."""
 KEPT_ANSWERS = 256
 """The most ranges whose answers are kept."""
-ANSWER_TEXT = 1000
-"""Characters of the texts of an answer that is kept; a frame counts as FRAME_TEXT of them besides."""
-FRAME_TEXT = 16
-MOST_FRAMES = 1 << 16
+_ANSWER_TEXT = cython.declare(cython.Py_ssize_t, 1000)
+"""Characters of the texts of an answer that is kept; a frame counts as ``_FRAME_TEXT`` of them besides."""
+_FRAME_TEXT = cython.declare(cython.Py_ssize_t, 16)
+_MAX_FRAMES = 1 << 16
 """Frames of an answer: inlined calls are nested far less deeply."""
-MOST_SECTIONS = 1 << 16
+_MAX_SECTIONS = cython.declare(cython.ulonglong, 1 << 16)
 """Text sections that are gone through for one address."""
 LAST_REASON = 14
 """The highest number of a reason in an index file, the same as ``max(symd.model.reasons.KNOWN)``; the numbers begin
@@ -50,12 +50,9 @@ _BIT_PAIRS = cython.declare(cython.ulonglong, 0x5555555555555555)
 _BIT_FOURS = cython.declare(cython.ulonglong, 0x3333333333333333)
 _LOW_FOURS = cython.declare(cython.ulonglong, 0x0F0F0F0F0F0F0F0F)
 _EACH_BYTE = cython.declare(cython.ulonglong, 0x0101010101010101)
-_MOST_SECTIONS = cython.declare(cython.ulonglong, MOST_SECTIONS)
 _KEPT_PAGES = cython.declare(cython.Py_ssize_t, KEPT_PAGES)
 _KEPT_ANSWERS = cython.declare(cython.Py_ssize_t, KEPT_ANSWERS)
-_ANSWER_TEXT = cython.declare(cython.Py_ssize_t, ANSWER_TEXT)
-_FRAME_TEXT = cython.declare(cython.Py_ssize_t, FRAME_TEXT)
-_PIECE = cython.declare(cython.Py_ssize_t, PIECE)
+_CHECKSUM_BLOCK = cython.declare(cython.Py_ssize_t, CHECKSUM_BLOCK)
 _CHECKSUM = cython.declare(cython.Py_ssize_t, CHECKSUM)
 _PAGE_SHIFT = cython.declare(cython.int, 12)  # a page has 1 << 12 ranges
 _RANGES = cython.declare(cython.Py_ssize_t, 4096)
@@ -121,9 +118,9 @@ class Damaged(ValueError):
 
 
 def columns_end(size: int, first: int) -> int:
-    """Where the columns of a file of ``size`` bytes end and the checksums of their pieces begin: the columns begin at
+    """Where the columns of a file of ``size`` bytes end and the checksums of their blocks begin: the columns begin at
     ``first``."""
-    return size + (first - size) // (PIECE + CHECKSUM) * CHECKSUM
+    return size + (first - size) // (CHECKSUM_BLOCK + CHECKSUM) * CHECKSUM
 
 
 @cython.cfunc
@@ -306,23 +303,25 @@ class IndexLookup:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _compare(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
-        """Compare the pieces of these bytes with their checksums, where that was not done."""
+        """Compare the blocks of these bytes with their checksums, where that was not done."""
         if start < self._first:
             raise Damaged("has a column inside its column table")
-        piece: cython.Py_ssize_t
-        for piece in range((start - self._first) // _PIECE, (stop - self._first + _PIECE - 1) // _PIECE):
-            if not self._sound[piece]:
-                at: cython.Py_ssize_t = self._first + piece * _PIECE
-                found = crc32(self._file[at : min(at + _PIECE, self._stop)])
-                if found != int.from_bytes(self._sums[piece * _CHECKSUM : (piece + 1) * _CHECKSUM], "little"):
-                    raise _checksum_mismatch(at, min(at + _PIECE, self._stop))
-                self._sound[piece] = 1
+        block: cython.Py_ssize_t
+        for block in range(
+            (start - self._first) // _CHECKSUM_BLOCK, (stop - self._first + _CHECKSUM_BLOCK - 1) // _CHECKSUM_BLOCK
+        ):
+            if not self._sound[block]:
+                at: cython.Py_ssize_t = self._first + block * _CHECKSUM_BLOCK
+                found = crc32(self._file[at : min(at + _CHECKSUM_BLOCK, self._stop)])
+                if found != int.from_bytes(self._sums[block * _CHECKSUM : (block + 1) * _CHECKSUM], "little"):
+                    raise _checksum_mismatch(at, min(at + _CHECKSUM_BLOCK, self._stop))
+                self._sound[block] = 1
         return 0
 
     def answer(self, address: int) -> Any:
         """The answer at an object address; None unless exactly one text section that may be meant holds it."""
         count: cython.ulonglong = self._count(_SECTION_ADDRESS)
-        if address < 0 or address >> 64 or count > _MOST_SECTIONS:
+        if address < 0 or address >> 64 or count > _MAX_SECTIONS:
             return None
         wanted: cython.ulonglong = address
         first: cython.ulonglong
@@ -355,12 +354,12 @@ class IndexLookup:
 
     @cython.cfunc
     def _answer(self, section: cython.ulonglong, offset: cython.ulonglong) -> object:
-        place: _Section | None = self._last_section
-        if place is None or place.number != section:
-            place = self._last_section = self._section(section)
-        reason, kernel, frames = self._at((place.position + offset) & _U64)
-        address: cython.ulonglong = (place.address + offset) & _U64
-        fields = (reason, place.path, kernel, place.name, place.index, offset, address, frames, (), None)
+        text: _Section | None = self._last_section
+        if text is None or text.number != section:
+            text = self._last_section = self._section(section)
+        reason, kernel, frames = self._at((text.position + offset) & _U64)
+        address: cython.ulonglong = (text.address + offset) & _U64
+        fields = (reason, text.path, kernel, text.name, text.index, offset, address, frames, (), None)
         return self._new_tuple(self._answer_type, fields)
 
     @cython.cfunc
@@ -457,7 +456,7 @@ class IndexLookup:
             around = self._reported_owner(self._number(_OWNER_PARENT, owner)) if inlined else 0
             if not around:
                 break
-            if around >= owner or len(frames) >= MOST_FRAMES:
+            if around >= owner or len(frames) >= _MAX_FRAMES:
                 raise Damaged("has an owner around itself, or too many around one")
             file, line = self._number(_OWNER_FILE, owner), self._number(_OWNER_LINE, owner)
             column = self._number(_OWNER_COLUMN, owner)
@@ -592,7 +591,7 @@ class IndexLookup:
 
 def _decompressed(packed: bytes | memoryview) -> bytes:
     try:
-        if not 0 <= frame_content_size(packed) <= LARGEST_PAGE:
+        if not 0 <= frame_content_size(packed) <= MAX_PAGE_BYTES:
             raise Damaged("has a compressed column of no believable size")
         return ZstdDecompressor().decompress(packed)
     except (ZstdError, MemoryError) as error:

@@ -10,7 +10,7 @@ none of which contradicts the format, so that nvdisasm and eu-readelf repeat the
   is the row just before the first one that uses a number. Where they differ, nobody knows where the call stands.
 * Of two functions that are inlined at one call site it writes only the first one's name. Where the lines of the second
   stand elsewhere under its name, that is the name here.
-* Below sm_90 it leaves rows out (``line_program.LineProgramRows``).
+* Below sm_90 it leaves rows out (``line_program.LineProgramRows._run``).
 
 nvlink writes the base of all names as 0 where it links for sm_90, so that names of all tables but the first are those
 of others: each table's strings lie behind those of the table before.
@@ -71,8 +71,8 @@ def resolved(rows: Any, names_bases: Sequence[int], strings: StringReader) -> In
     else:
         found.name, _ = names.intern(strings, _name_keys(rows, found.site, bases))
     found.names = names.all()
-    _tell_names_apart(rows, found, is_named)
-    _settle(rows, found)
+    _correct_names(rows, found, is_named)
+    _mark_doubts(rows, found)
     return found
 
 
@@ -100,53 +100,55 @@ def _find_sites(rows: Any, found: InlinedCalls) -> bytearray:
     longest: cython.Py_ssize_t = 0
     for sequence in range(len(ends)):
         longest, first = max(longest, ends[sequence] - first), ends[sequence]
-    written = cython.declare(cython.uint[::1])
-    counted = cython.declare(cython.uint[::1])
-    used = cython.declare(cython.uint[::1])
+    written_rows = cython.declare(cython.uint[::1])
+    distinct_rows = cython.declare(cython.uint[::1])
+    first_use_of = cython.declare(cython.uint[::1])
     nothing = bytes(4 * (longest + 1))
-    written, counted, used = array("I", nothing), array("I", nothing), array("I", nothing)
-    many_written: cython.Py_ssize_t
-    many_counted: cython.Py_ssize_t
+    written_rows, distinct_rows, first_use_of = array("I", nothing), array("I", nothing), array("I", nothing)
+    written_count: cython.Py_ssize_t
+    distinct_count: cython.Py_ssize_t
     size: cython.Py_ssize_t
     before: cython.Py_ssize_t  # the last written row of the sequence, or -1
-    at: cython.ulonglong
-    one: cython.Py_ssize_t
-    other: cython.Py_ssize_t
+    site_number: cython.ulonglong
+    by_counting: cython.Py_ssize_t
+    by_first_use: cython.Py_ssize_t
     first = 0
     for sequence in range(len(ends)):
         size = ends[sequence] - first
         for row in range(size + 1):
-            used[row] = 0
-        many_written = many_counted = 0
+            first_use_of[row] = 0
+        written_count = distinct_count = 0
         before = -1
         for row in range(first, ends[sequence]):
             is_named[row] = flags[row] & _NAMED != 0
             flags[row] &= ~_NAMED & 0xFF
-            at = context[row]
-            if at:
+            site_number = context[row]
+            if site_number:
                 doubt[row] = _NO_CALLER
-                if at <= cython.cast(cython.ulonglong, size) and not used[at]:
-                    used[at] = cython.cast(cython.uint, row - first + 1)
-                if at <= cython.cast(cython.ulonglong, many_written):
-                    written_site[row] = written[at - 1] + 1
-                if at <= cython.cast(cython.ulonglong, many_counted) and used[at] > 1:
-                    one, other = counted[at - 1], first + used[at] - 2
-                    if one == other or (
-                        file[one] == file[other] and line[one] == line[other] and context[one] == context[other]
+                if site_number <= cython.cast(cython.ulonglong, size) and not first_use_of[site_number]:
+                    first_use_of[site_number] = cython.cast(cython.uint, row - first + 1)
+                if site_number <= cython.cast(cython.ulonglong, written_count):
+                    written_site[row] = written_rows[site_number - 1] + 1
+                if site_number <= cython.cast(cython.ulonglong, distinct_count) and first_use_of[site_number] > 1:
+                    by_counting, by_first_use = distinct_rows[site_number - 1], first + first_use_of[site_number] - 2
+                    if by_counting == by_first_use or (
+                        file[by_counting] == file[by_first_use]
+                        and line[by_counting] == line[by_first_use]
+                        and context[by_counting] == context[by_first_use]
                     ):
-                        site[row] = cython.cast(cython.uint, one + 1)
+                        site[row] = cython.cast(cython.uint, by_counting + 1)
                         doubt[row] = 0
             if not flags[row] & _IMPLIED:
-                written[many_written] = cython.cast(cython.uint, row)
-                many_written += 1
+                written_rows[written_count] = cython.cast(cython.uint, row)
+                written_count += 1
                 if (
                     before < 0
                     or address[row] != address[before]
                     or file[row] != file[before]
                     or line[row] != line[before]
                 ):
-                    counted[many_counted] = cython.cast(cython.uint, row)
-                    many_counted += 1
+                    distinct_rows[distinct_count] = cython.cast(cython.uint, row)
+                    distinct_count += 1
                 before = row
         first = ends[sequence]
     return named
@@ -154,8 +156,8 @@ def _find_sites(rows: Any, found: InlinedCalls) -> bytearray:
 
 @cython.cfunc
 def _name_keys(rows: Any, sites: array[int], names_bases: Sequence[int]) -> array[int]:
-    """Where the name of each row stands, as ``strings.Names`` has it; 0 where nothing is inlined, and where the base of
-    the table's names is not known (-1)."""
+    """Where the name of each row stands, as ``byte_reader.Names`` has it; 0 where nothing is inlined, and where the
+    base of the table's names is not known (-1)."""
     ends = cython.declare(cython.const[cython.longlong][::1])
     name = cython.declare(cython.const[cython.ulonglong][::1])
     site = cython.declare(cython.const[cython.uint][::1])
@@ -232,7 +234,7 @@ def _begins(strings: StringReader, offset: int) -> bool:
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _tell_names_apart(rows: Any, found: InlinedCalls, named: bytearray) -> cython.int:
+def _correct_names(rows: Any, found: InlinedCalls, named: bytearray) -> cython.int:
     """Correct the names of inlined rows, where some are those of another function; 0 where nobody knows which.
 
     The assembler writes a name only where the context changes, so that a row which it is not written for may be another
@@ -277,14 +279,14 @@ def _tell_names_apart(rows: Any, found: InlinedCalls, named: bytearray) -> cytho
         if site[row]:
             written[number[at]] |= is_named[row]
             at += 1
-    told = cython.declare(cython.const[cython.uint][::1])
+    corrected = cython.declare(cython.const[cython.uint][::1])
     kept = cython.declare(cython.const[cython.uchar][::1])
-    told, kept = _meant_names(pairs, distinct, is_written, found.names)
+    corrected, kept = _meant_names(pairs, distinct, is_written, found.names)
     at = 0
     for row in range(len(site)):
         if site[row]:
             if not is_named[row]:
-                name[row] = told[number[at]]
+                name[row] = corrected[number[at]]
             elif not kept[number[at]]:
                 name[row] = 0
             at += 1
@@ -339,15 +341,15 @@ def _meant_names(
         if (place, family) not in stale:
             for known in every:
                 known.setdefault(family, set()).add(name)
-    told, is_kept = array("I"), bytearray()
+    corrected, is_kept = array("I"), bytearray()
     for place, pair, name in triples:
         here = at_call.get(pair) or anywhere.get(place)
         if here is None or not name:
-            told.append(name)
+            corrected.append(name)
         else:
-            told.append(_meant_name(name, families.of(name), here, of_call.get(pairs[pair] & _U32, {})))
+            corrected.append(_meant_name(name, families.of(name), here, of_call.get(pairs[pair] & _U32, {})))
         is_kept.append(not stale or (place, families.of(name)) not in stale)
-    return told, is_kept
+    return corrected, is_kept
 
 
 def _stale_families(written: Sequence[tuple[int, int, int, int]], families: NameFamilies) -> set[tuple[int, int]]:
@@ -382,7 +384,7 @@ def _meant_name(name: int, family: int, here: Families, of_call: Families) -> in
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _settle(rows: Any, found: InlinedCalls) -> cython.int:
+def _mark_doubts(rows: Any, found: InlinedCalls) -> cython.int:
     """Doubt the names that are not as written; of an implied row that is what is written for the row before, in the
     same sequence."""
     flags = cython.declare(cython.const[cython.uchar][::1])

@@ -52,9 +52,10 @@ _NAMED = cython.declare(cython.int, 64)
 NAMED = 64
 """A bit of the flags of a row for which the inlined call was set; it is gone when calls are resolved."""
 
-_LEAST_ROOM = 64
-_GUESSED_ROOM = 1024
-"""Rows for which room is taken at once where the rest of the section may have as many: a row takes some four bytes."""
+_MIN_GROWTH = 64
+_GUESSED_CAPACITY = 1024
+"""Rows for which memory is taken at once where the rest of the section may have as many: a row takes some four
+bytes."""
 
 
 @cython.cclass
@@ -111,10 +112,7 @@ class LineProgramRows(ByteReader):
     Objects may follow each other: ``ends`` count from the ``first`` row of a sequence's own object, and ``context`` and
     ``name`` are there for the object that was opened last.
 
-    NVIDIA's assembler (ptxas 12.3 to 13.5, below sm_90) leaves out the row of an instruction whose line is that of the
-    row before, also where that is a line of another file, and whose call is another: it sets file and call, moves the
-    address on and goes straight to the next row, although every row that it writes ends in DW_LNS_copy behind
-    DW_LNS_advance_pc, or in a special opcode. Such a row is here, with the flag ``IMPLIED``.
+    Rows that NVIDIA's assembler leaves out are here, too, with the flag ``IMPLIED``: ``_run`` has the rule.
 
     Threads may not share one.
     """
@@ -134,7 +132,7 @@ class LineProgramRows(ByteReader):
     _first_sequence = cython.declare(cython.Py_ssize_t)
     _check_rows = cython.declare(object)
     _check_files = cython.declare(object)
-    _room = cython.declare(cython.Py_ssize_t)
+    _capacity = cython.declare(cython.Py_ssize_t)
     _addresses = cython.declare(cython.ulonglong[::1])
     _files = cython.declare(cython.uint[::1])
     _lines = cython.declare(cython.uint[::1])
@@ -152,7 +150,7 @@ class LineProgramRows(ByteReader):
         check_files: Callable[[int], object] | None = None,
     ) -> None:
         """``data`` is the section called ``section``. ``check_rows`` is told how many rows there will be at least
-        whenever more room is taken, ``check_files`` that so many more files are defined; both may raise."""
+        whenever the arrays grow, ``check_files`` that so many more files are defined; both may raise."""
         self.section = section
         self._check_rows = check_rows
         self.count = 0
@@ -161,7 +159,7 @@ class LineProgramRows(ByteReader):
         self.file, self.line, self.column = array("I"), array("I"), array("I")
         self.context = self.name = _NO_CALLS
         self.ends, self.program = array("q"), array("I")
-        self._room = 0
+        self._capacity = 0
         self._release_views()
         self.open(data, check_files)
 
@@ -257,11 +255,7 @@ class LineProgramRows(ByteReader):
         marks: cython.int = 0
         context: cython.ulonglong = 0
         name: cython.ulonglong = 0
-        called: cython.int = 0  # NAMED where the inlined call was set since the last row, else 0
-        call_just_set: cython.bint = False  # an inlined call was set, and no DW_LNS_advance_pc came since
-        advanced_after_call: cython.bint = (
-            False  # this instruction is the first DW_LNS_advance_pc after the call was set
-        )
+        named: cython.int = 0  # NAMED where the inlined call was set since the last row, else 0
 
         opcode: cython.int
         kind: cython.int
@@ -269,37 +263,44 @@ class LineProgramRows(ByteReader):
         operand: cython.ulonglong
         stop: cython.Py_ssize_t
         limit: cython.Py_ssize_t = self.end
-        had_advanced: cython.bint  # ``advanced_after_call`` of the instruction before
+
+        # NVIDIA's assembler (ptxas 12.3 to 13.5, below sm_90) leaves out the row of an instruction whose line is that
+        # of the row before, also where that is a line of another file, and whose call is another: it sets file and
+        # call, moves the address on and goes straight to the next row, although every row that it writes ends in
+        # DW_LNS_copy behind DW_LNS_advance_pc, or in a special opcode. So a row is due behind the first
+        # DW_LNS_advance_pc since the call was set where the next instruction begins another row.
+        call_set: cython.bint = False  # an inlined call was set, and neither a row nor DW_LNS_advance_pc came since
+        call_then_advance: cython.bint = False  # this instruction is that DW_LNS_advance_pc
+        skipped_row_due: cython.bint  # the instruction before was
 
         while self.at < limit:
             start: cython.Py_ssize_t = self.at
             opcode = self.data[start]
             self.at = start + 1
-            had_advanced, advanced_after_call = advanced_after_call, False
-            # ptxas left out the row here (see ``LineProgramRows``): add it.
-            if had_advanced and opcode != _EXTENDED and (opcode >= opcode_base or opcode in (_ADVANCE_LINE, _SET_FILE)):
-                self._emit(address, file, line, column, is_stmt | called | _IMPLIED, context, name)
-                called = 0
-                call_just_set = False
+            skipped_row_due, call_then_advance = call_then_advance, False
+            if (
+                skipped_row_due
+                and opcode != _EXTENDED
+                and (opcode >= opcode_base or opcode in (_ADVANCE_LINE, _SET_FILE))
+            ):
+                self._emit(address, file, line, column, is_stmt | named | _IMPLIED, context, name)
+                named = 0
 
-            if opcode >= opcode_base:  # special (6.2.5.1)
+            if opcode >= opcode_base:  # special (6.2.5.1), which ends as DW_LNS_copy does
                 operand = (opcode - opcode_base) // line_range
                 line = (line + line_base + (opcode - opcode_base) % line_range) & _U32
                 operand += op_index
                 address = (address + step * (operand // max_ops)) & _U64
                 op_index = operand % max_ops
-                self._emit(address, file, line, column, is_stmt | called | marks, context, name)
-                called = marks = 0
-                call_just_set = False
-            elif opcode == _COPY:
-                self._emit(address, file, line, column, is_stmt | called | marks, context, name)
-                called = marks = 0
-                call_just_set = False
+            if opcode >= opcode_base or opcode == _COPY:
+                self._emit(address, file, line, column, is_stmt | named | marks, context, name)
+                named = marks = 0
+                call_set = False
             elif opcode == _ADVANCE_PC:
                 operand = (self.uleb() + op_index) & _U64
                 address = (address + step * (operand // max_ops)) & _U64
                 op_index = operand % max_ops
-                advanced_after_call, call_just_set = call_just_set, False
+                call_then_advance, call_set = call_set, False
             elif opcode == _ADVANCE_LINE:
                 line = (line + self.sleb()) & _U32
             elif opcode == _SET_FILE:
@@ -332,14 +333,14 @@ class LineProgramRows(ByteReader):
                 stop = self.end = self.at + operand
                 kind = self.uint(1)
                 if kind == _END_SEQUENCE:
-                    self._emit(address, file, line, column, is_stmt | called | marks | _ENDS, context, name)
+                    self._emit(address, file, line, column, is_stmt | named | marks | _ENDS, context, name)
                     self.ends.append(self.count - self.first)
                     self.program.append(number)
                     address = op_index = column = context = name = 0
                     file = line = 1
                     is_stmt = default_is_stmt
-                    called = marks = 0
-                    call_just_set = False
+                    named = marks = 0
+                    call_set = False
                 elif kind == _SET_ADDRESS:
                     if stop - self.at not in (2, 4, 8):
                         raise self.fail(f"an address of {stop - self.at} bytes")
@@ -352,12 +353,12 @@ class LineProgramRows(ByteReader):
                     self.uleb()  # the time
                     self.uleb()  # the length
                 elif kind == _INLINED_CALL:
-                    if had_advanced:
-                        self._emit(address, file, line, column, is_stmt | called | _IMPLIED, context, name)
+                    if skipped_row_due:
+                        self._emit(address, file, line, column, is_stmt | named | _IMPLIED, context, name)
                     context = self.uleb()
                     name = self.uleb()
-                    called = _NAMED
-                    call_just_set = True
+                    named = _NAMED
+                    call_set = True
                     if not self._has_calls:
                         self._begin_calls()
                 self.at, self.end = stop, limit
@@ -376,8 +377,8 @@ class LineProgramRows(ByteReader):
         name: cython.ulonglong,
     ) -> cython.int:
         at: cython.Py_ssize_t = self.count
-        if at == self._room:
-            self._take_room(len(self.data) - self.at + 1)  # each further row takes a byte at least
+        if at == self._capacity:
+            self._grow(len(self.data) - self.at + 1)  # each further row takes a byte at least
         self._addresses[at] = address
         self._files[at] = min(_U32, file)
         self._lines[at] = line
@@ -390,22 +391,22 @@ class LineProgramRows(ByteReader):
         return 0
 
     def trim(self) -> None:
-        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the
+        """Give back the memory that no row takes. No rows can be added then, as long as somebody looks into the
         arrays."""
         self._release_views()
         columns = [self.address, self.file, self.line, self.column, self.flags]
         for column in [*columns, self.context, self.name] if self._has_calls else columns:
             del column[self.count :]
-        self._room = self.count  # whoever takes more looks again
+        self._capacity = self.count  # whoever takes more looks again
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _take_room(self, most: cython.Py_ssize_t) -> cython.int:
-        """Take room for half as many rows more, or for those that the rest of a short section may have, and for no more
-        than ``most``."""
+    def _grow(self, most: cython.Py_ssize_t) -> cython.int:
+        """Take memory for half as many rows more, or for those that the rest of a short section may have, and for no
+        more than ``most``."""
         if self._check_rows is not None:
             self._check_rows(self.count + 1)
-        more: cython.Py_ssize_t = max(self.count // 2 + _LEAST_ROOM, min(most // 4, _GUESSED_ROOM))
+        more: cython.Py_ssize_t = max(self.count // 2 + _MIN_GROWTH, min(most // 4, _GUESSED_CAPACITY))
         more = min(more, most)
         wide, narrow = bytes(8 * more), bytes(4 * more)
         self._release_views()
@@ -418,8 +419,8 @@ class LineProgramRows(ByteReader):
             if self._has_calls:
                 self.context.frombytes(wide)
                 self.name.frombytes(wide)
-            self._room += more
-        finally:  # an array that did not grow ends where the room does, and one that did behind it
+            self._capacity += more
+        finally:  # an array that did not grow ends at ``_capacity``, and one that did behind it
             self._acquire_views()
         return 0
 
@@ -446,7 +447,7 @@ class LineProgramRows(ByteReader):
     @cython.exceptval(-1, check=True)
     def _begin_calls(self) -> cython.int:
         """Make the columns of calls, zero for the rows so far."""
-        context, name = array("Q", bytes(8 * self._room)), array("Q", bytes(8 * self._room))
+        context, name = array("Q", bytes(8 * self._capacity)), array("Q", bytes(8 * self._capacity))
         self._contexts, self._names = context, name
         self.context, self.name = context, name
         self._has_calls = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import cython
 
-_LONGEST_NUMBER = cython.declare(cython.int, 9)
+_MAX_DIGITS = cython.declare(cython.int, 9)
 """Digits: no name is as long as such a number, nor has as many parts to repeat."""
 _ARGUMENTS, _NESTED = ("I", "J", "X"), ("N", "L_Z", "F", "Z", "Ul", "Dt", "DT")
 """What begins a list of arguments, and what inside one has an end too."""
@@ -106,7 +106,7 @@ def _behind_type(name: str, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
 @cython.exceptval(-1, check=True)
 def _counted(name: str, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """The number that stands there."""
-    return int(name[start : min(stop, start + _LONGEST_NUMBER)])
+    return int(name[start : min(stop, start + _MAX_DIGITS)])
 
 
 @cython.cfunc
@@ -121,10 +121,7 @@ def _behind_token(name: str, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
     if first in ("A", "S", "T") or pair == "Dv":
         begin: cython.Py_ssize_t = at + (2 if pair == "Dv" else 1)
         end: cython.Py_ssize_t
-        if first == "S":
-            end = _behind(name, begin, _INDEX, _LONGEST_NUMBER)
-        else:
-            end = _behind(name, begin, _DIGITS, len(name))
+        end = _behind(name, begin, _INDEX, _MAX_DIGITS) if first == "S" else _behind(name, begin, _DIGITS, len(name))
         if name[end : end + 1] == "_" and (pair != "Dv" or end > begin):
             return end + 1
     if first in ("C", "D") and pair[1:] in _KINDS:

@@ -26,7 +26,6 @@ cdef class RangeRows(ByteReader):
     cdef readonly Py_ssize_t entries
     cdef readonly Py_ssize_t damaged
     cdef readonly Py_ssize_t missing
-    cdef bint is_there
     cdef const unsigned char[::1] _ranges
     cdef const unsigned char[::1] _lists
     cdef const unsigned char[::1] _addresses
@@ -41,11 +40,9 @@ cdef class RangeRows(ByteReader):
     cdef int read(self, unsigned int which, unsigned long long offset, UnitParameters unit) except? -1
     cdef int restore(self, Py_ssize_t count, Py_ssize_t damaged, Py_ssize_t missing) except? -1
     cdef unsigned long long address(self, unsigned long long index, UnitParameters unit) except? -1
-    cdef unsigned long long entry(self, const unsigned char[::1] data, unsigned long long base, unsigned long long index,
-                                  int width) except? -1
     cdef int read_locations(self, unsigned int which, unsigned long long offset, UnitParameters unit) except? -1
     cdef int _check_left(self) except? -1
     cdef bint _read_ranges(self, unsigned int which, UnitParameters unit, bint with_expressions) except? -1
     cdef bint _read_rnglists(self, unsigned int which, UnitParameters unit) except? -1
     cdef bint _fit(self, int size, int numbers) except? -1
-    cdef int _take_room(self) except? -1
+    cdef int _grow(self) except? -1

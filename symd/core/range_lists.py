@@ -29,8 +29,8 @@ _BASE_ADDRESS = cython.declare(cython.int, 0x05)
 _START_END = cython.declare(cython.int, 0x06)
 _START_LENGTH = cython.declare(cython.int, 0x07)
 
-_LEAST_ROOM = cython.declare(cython.Py_ssize_t, 64)
-_LEAST_BYTES = cython.declare(cython.Py_ssize_t, 65536)
+_MIN_GROWTH = cython.declare(cython.Py_ssize_t, 64)
+_MIN_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 
 
 @cython.cfunc
@@ -76,7 +76,7 @@ class RangeRows(ByteReader):
     ``which`` u32 is whose, ``start`` and ``stop`` u64 the addresses [start, stop); none is empty. ``entries`` of lists
     were read. Of the object that was opened last, ``damaged`` lists do not end or hold an unknown entry, and have no
     rows, and ``missing`` indexes lead out of ``.debug_addr``. ``check_rows`` is told how many rows there will be at
-    least whenever more room is taken, and may raise."""
+    least whenever the arrays grow, and may raise."""
 
     def __init__(
         self,
@@ -88,7 +88,6 @@ class RangeRows(ByteReader):
         self._check_rows = check_rows
         self.which, self.start, self.stop = array("I"), array("Q"), array("Q")
         self.count = self.entries = 0
-        self.is_there = True
         self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
         self.open(ranges, lists, addresses)
 
@@ -102,7 +101,7 @@ class RangeRows(ByteReader):
         if addresses:
             self._addresses = addresses
         # Bytes that all lists of a section may have together.
-        self._ranges_left, self._lists_left = 4 * len(ranges) + _LEAST_BYTES, 4 * len(lists) + _LEAST_BYTES
+        self._ranges_left, self._lists_left = 4 * len(ranges) + _MIN_BYTES, 4 * len(lists) + _MIN_BYTES
         self.damaged = self.missing = 0
 
     @cython.cfunc
@@ -113,7 +112,7 @@ class RangeRows(ByteReader):
             return 0
         at: cython.Py_ssize_t = self.count
         if at >= cython.cast(cython.Py_ssize_t, len(self._which)):
-            self._take_room()
+            self._grow()
         self._which[at], self._start[at], self._stop[at] = which, start, stop
         self.count = at + 1
         return 0
@@ -234,11 +233,11 @@ class RangeRows(ByteReader):
                 is_there = has_code
             elif kind in (_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH):
                 start = self.address(self.uleb(), unit)
-                is_there = self.is_there
+                is_there = self.last_found
                 stop = 0
                 if kind == _STARTX_ENDX:
                     stop = self.address(self.uleb(), unit)
-                    is_there = is_there and self.is_there
+                    is_there = is_there and self.last_found
                 elif kind == _STARTX_LENGTH:
                     stop = (start + self.uleb()) & highest
             else:
@@ -274,39 +273,14 @@ class RangeRows(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def address(self, index: cython.ulonglong, unit: UnitParameters) -> cython.ulonglong:
-        """An address by its index in the unit's part of ``.debug_addr``; ``is_there`` says whether it is there."""
+        """An address by its index in the unit's part of ``.debug_addr``; ``last_found`` says whether it is there."""
         found: cython.ulonglong = self.entry(self._addresses, unit.addr_base, index, unit.address_size)
-        if not self.is_there:
+        if not self.last_found:
             self.missing += 1
         return found
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
-    def entry(
-        self,
-        data: cython.const[cython.uchar][::1],  # type: ignore[valid-type]
-        base: cython.ulonglong,
-        index: cython.ulonglong,
-        width: cython.int,
-    ) -> cython.ulonglong:
-        """Entry ``index`` of the table at ``base`` of a section; ``is_there`` says whether it is there."""
-        end: cython.ulonglong = len(data)
-        place: cython.ulonglong = end
-        if index <= end and base <= end:
-            place = base + index * width
-        self.is_there = place < end and end - place >= cython.cast(cython.ulonglong, width)
-        if not self.is_there:
-            return 0
-        value: cython.ulonglong = 0
-        byte: cython.ulonglong
-        at: cython.Py_ssize_t
-        for at in range(width):
-            byte = data[cython.cast(cython.Py_ssize_t, place) + at]
-            value |= byte << (8 * at)
-        return value
-
     def trim(self) -> None:
-        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the
+        """Give back the memory that no row takes. No rows can be added then, as long as somebody looks into the
         arrays."""
         self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
         for column in (self.which, self.start, self.stop):
@@ -314,11 +288,11 @@ class RangeRows(ByteReader):
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _take_room(self) -> cython.int:
-        """Take room for half as many rows more."""
+    def _grow(self) -> cython.int:
+        """Make the arrays half as long again."""
         if self._check_rows is not None:
             self._check_rows(self.count + 1)
-        more: cython.Py_ssize_t = self.count // 2 + _LEAST_ROOM
+        more: cython.Py_ssize_t = self.count // 2 + _MIN_GROWTH
         self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
         self.which.frombytes(bytes(4 * more))
         self.start.frombytes(bytes(8 * more))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import cython
 
+from symd.core.scopes import NO_PARENT
 from symd.core.sorting import ordered, ranked
 from symd.model.light_typing import Any
 
@@ -247,7 +248,7 @@ def _cut_pieces(
     return numbers[:kept], begins[:kept], stops[:kept], shifts[:kept]
 
 
-_NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
+_NO_PARENT = cython.declare(cython.uint, NO_PARENT)
 _AT_ONCE = cython.declare(cython.Py_ssize_t, 1024)
 """Ranges that are asked for together."""
 

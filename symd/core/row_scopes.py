@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 import cython
 
 from symd.core.row_extents import row_extents, row_pieces, scope_ranges
+from symd.core.scopes import NO_PARENT
 from symd.core.sorting import ranked
 from symd.model.light_typing import Any
 
 MAX_DEPTH = 64
 """Calls inlined into one another; what is deeper is taken as not inlined."""
 _MAX_DEPTH = cython.declare(cython.uint, MAX_DEPTH)
-_NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
+_NO_PARENT = cython.declare(cython.uint, NO_PARENT)
 _NO_CALLER = cython.declare(cython.uchar, 2)
 """``symd.model.debug_info.Doubt.CALLER``."""
 _IMPLIED = cython.declare(cython.uchar, 32)

@@ -22,14 +22,16 @@ else:
     from symd.core import byte_reader
 
 
-_NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
-_NO_FUNCTION = cython.declare(cython.uint, 0xFFFFFFFF)
+NO_PARENT = NO_FUNCTION = 0xFFFFFFFF
+"""The numbers of none, as ``symd.model.debug_info`` has them."""
+_NO_PARENT = cython.declare(cython.uint, NO_PARENT)
+_NO_FUNCTION = cython.declare(cython.uint, NO_FUNCTION)
 _NO_FILE = cython.declare(cython.uint, NO_FILE)
 _INLINED_CALL = cython.declare(cython.uint, 0x1D)
 """DW_TAG_inlined_subroutine (7.5.3)."""
 _DECLARATION = cython.declare(cython.uint, IS_DECLARATION)
 _STATES_CODE = cython.declare(cython.uint, STATES_CODE)
-_MOST_STEPS = cython.declare(cython.int, 32)
+_MAX_STEPS = cython.declare(cython.int, 32)
 """References that are followed from a DIE to its name or its function; more are a cycle."""
 _NO_NUMBERS = cython.declare(cython.const[cython.uint][::1], array("I"))
 _OWN_BODY = cython.declare(cython.uchar, 2)
@@ -94,12 +96,12 @@ def read_scopes(
     name = cython.declare(cython.uint[::1])
     linkage_name = cython.declare(cython.uint[::1])
     function = cython.declare(cython.uint[::1])
-    rows.take_work_room()
-    specification, origin = rows.signed_room[:count], rows.signed_room[count : 2 * count]
-    name, linkage_name = rows.narrow_room[:count], rows.narrow_room[count : 2 * count]
-    function = rows.narrow_room[2 * count : 3 * count]
+    rows.take_scratch()
+    specification, origin = rows.signed_scratch[:count], rows.signed_scratch[count : 2 * count]
+    name, linkage_name = rows.narrow_scratch[:count], rows.narrow_scratch[count : 2 * count]
+    function = rows.narrow_scratch[2 * count : 3 * count]
     work = cython.declare(cython.uint[::1])
-    work = rows.narrow_room[3 * count : 4 * count]
+    work = rows.narrow_scratch[3 * count : 4 * count]
     for number in range(len(ends)):
         last = ends[number]
         _refer(rows, dies.SPECIFICATION, first, last, specification)
@@ -134,15 +136,15 @@ def _refer(
         targets[row] = -1
         wanted = rows.wide_view[dies.WIDE * row + column]
         low, high = first, last - 1
-        if wanted > rows.wide_view[dies.WIDE * high + dies.PLACE]:
+        if wanted > rows.wide_view[dies.WIDE * high + dies.OFFSET]:
             continue
         while low < high:
             middle = (low + high) // 2
-            if rows.wide_view[dies.WIDE * middle + dies.PLACE] < wanted:
+            if rows.wide_view[dies.WIDE * middle + dies.OFFSET] < wanted:
                 low = middle + 1
             else:
                 high = middle
-        if rows.wide_view[dies.WIDE * low + dies.PLACE] == wanted:
+        if rows.wide_view[dies.WIDE * low + dies.OFFSET] == wanted:
             targets[row] = cython.cast(cython.int, low)
     return 0
 
@@ -174,9 +176,9 @@ def _name(
             number[row] = 0
         return 0
     missing: cython.Py_ssize_t = names.number(
-        strings, rows.wide_view, dies.WIDE * first + column, dies.WIDE, number[first:last], rows.wide_room
+        strings, rows.wide_view, dies.WIDE * first + column, dies.WIDE, number[first:last], rows.wide_scratch
     )
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         taken = _take_names(number, known, specification, first, last) + _take_names(number, known, origin, first, last)
         if not taken:
             break
@@ -247,12 +249,12 @@ def _add_functions(
     table = found.functions
     files = cython.declare(cython.const[cython.uint][::1])
     files = _NO_NUMBERS
-    place: cython.int = -1  # that of the unit whose files these are
+    unit_number: cython.int = -1  # of the unit whose files these are
     column = defined
     for row in range(count):
         of = cython.cast(cython.int, row)
         step = 0
-        while step < _MOST_STEPS and origin[of] >= 0:
+        while step < _MAX_STEPS and origin[of] >= 0:
             of = origin[of]
             step += 1
         if origin[of] >= 0 and origin[of] != of:
@@ -267,9 +269,9 @@ def _add_functions(
         said = row
         if rows.narrow_view[dies.NARROW * row + dies.DECL_FILE] == _NO_FILE and specification[row] >= 0:
             said = specification[row]
-        if place != cython.cast(cython.int, rows.narrow_view[dies.NARROW * said + dies.UNIT]):
-            place = cython.cast(cython.int, rows.narrow_view[dies.NARROW * said + dies.UNIT])
-            files = file_maps[place]
+        if unit_number != cython.cast(cython.int, rows.narrow_view[dies.NARROW * said + dies.UNIT]):
+            unit_number = cython.cast(cython.int, rows.narrow_view[dies.NARROW * said + dies.UNIT])
+            files = file_maps[unit_number]
         table[2 * column + of] = _file(files, rows.narrow_view[dies.NARROW * said + dies.DECL_FILE])
         table[4 * column + of] = units[rows.narrow_view[dies.NARROW * row + dies.UNIT]]
     return 0
@@ -340,7 +342,7 @@ def _add_scopes(
     inlined = cython.declare(cython.uchar[::1])
     files = cython.declare(cython.const[cython.uint][::1])
     table, inlined, files = found.scopes, found.inlined, _NO_NUMBERS
-    place: cython.int = -1
+    unit_number: cython.int = -1
     unit: cython.uint = 0
     functions: cython.Py_ssize_t = 0  # that are scopes of that unit
     first: cython.uint = 0  # of this object's scopes
@@ -360,9 +362,9 @@ def _add_scopes(
         if not kept[row]:
             continue
         at = dies.NARROW * row
-        if place != cython.cast(cython.int, rows.narrow_view[at + dies.UNIT]):
-            place = cython.cast(cython.int, rows.narrow_view[at + dies.UNIT])
-            files, unit = file_maps[place], units[place]
+        if unit_number != cython.cast(cython.int, rows.narrow_view[at + dies.UNIT]):
+            unit_number = cython.cast(cython.int, rows.narrow_view[at + dies.UNIT])
+            files, unit = file_maps[unit_number], units[unit_number]
             functions = 0
         around = rows.narrow_view[at + dies.PARENT]
         kept[row] = cython.cast(cython.uint, scope) - first

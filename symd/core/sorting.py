@@ -115,7 +115,7 @@ _SLOTS = 18
 _MIX = cython.declare(cython.ulonglong, 0x9E37_79B9_7F4A_7C15)
 """2^64 divided by the golden ratio, made odd: the high bits of products with it spread what lies close together."""
 _ALL_BITS = cython.declare(cython.ulonglong, 0xFFFF_FFFF_FFFF_FFFF)
-MOST_DISTINCT = 1 << _SLOTS - 1
+MAX_DISTINCT = 1 << _SLOTS - 1
 """The most different numbers that ``distinct`` tells apart."""
 _TRIED = 1 << 16
 """Numbers after which ``distinct`` ends if most of them were new, and steps it may take beside four for each."""
@@ -123,7 +123,7 @@ _TRIED = 1 << 16
 
 def distinct(keys: Any, number: Any) -> array[int] | None:
     """The different numbers among ``keys`` (u64) in the order in which they come first, and in ``number`` (u32, as long
-    as ``keys``) for each which of them it is. None where they are more than ``MOST_DISTINCT``, where three quarters of
+    as ``keys``) for each which of them it is. None where they are more than ``MAX_DISTINCT``, where three quarters of
     the first 65,536 differ, so that nothing is gained, or where they were chosen to make this take long."""
     wanted = cython.declare(cython.const[cython.ulonglong][::1])
     which = cython.declare(cython.uint[::1])
@@ -131,7 +131,7 @@ def distinct(keys: Any, number: Any) -> array[int] | None:
     taken = cython.declare(cython.uint[::1])
     wanted, which = keys, number
     table = array("I", bytes(4 << _SLOTS))
-    found = array("Q", bytes(8 * MOST_DISTINCT))
+    found = array("Q", bytes(8 * MAX_DISTINCT))
     known, taken = found, table
     value: cython.ulonglong
     at: cython.Py_ssize_t
@@ -140,7 +140,7 @@ def distinct(keys: Any, number: Any) -> array[int] | None:
     steps: cython.Py_ssize_t = 0
     mask: cython.Py_ssize_t = (1 << _SLOTS) - 1
     shift: cython.int = 64 - _SLOTS
-    most: cython.Py_ssize_t = MOST_DISTINCT
+    most: cython.Py_ssize_t = MAX_DISTINCT
     tried: cython.Py_ssize_t = _TRIED
     for at in range(len(wanted)):
         value = wanted[at]

@@ -12,6 +12,8 @@ from array import array
 
 import cython
 
+from symd.core.scopes import NO_PARENT
+
 # Numbers of ``symd.model.reasons.Reason``.
 EXACT, APPROXIMATE, GAP, DEBUG_DATA_ELSEWHERE = 1, 2, 4, 14
 _EXACT = cython.declare(cython.uchar, EXACT)
@@ -19,11 +21,10 @@ _APPROXIMATE = cython.declare(cython.uchar, APPROXIMATE)
 _GAP = cython.declare(cython.uchar, GAP)
 _DEBUG_DATA_ELSEWHERE = cython.declare(cython.uchar, DEBUG_DATA_ELSEWHERE)
 
-NO_PARENT = 0xFFFFFFFF
 _NO_PARENT = cython.declare(cython.uint, NO_PARENT)
-DEEPEST = 64
+MAX_DEPTH = 64
 """Scopes inside so many others count as ranges that do not nest: they are decided one by one."""
-_DEEPEST = cython.declare(cython.int, DEEPEST)
+_MAX_DEPTH = cython.declare(cython.int, MAX_DEPTH)
 
 
 @cython.cclass
@@ -238,7 +239,7 @@ def point_numbers(points: memoryview[int], positions: memoryview[int]) -> array[
 
 
 def levels(parent: memoryview[int]) -> array[int]:
-    """For each scope (u32: the number of its parent, or NO_PARENT) how many are around it (u8), at most DEEPEST."""
+    """For each scope (u32: the number of its parent, or NO_PARENT) how many are around it (u8), at most MAX_DEPTH."""
     parents = cython.declare(cython.const[cython.uint][::1])
     parents = parent
     found = array("B", bytes(len(parent)))
@@ -249,13 +250,13 @@ def levels(parent: memoryview[int]) -> array[int]:
     depth: cython.int
     for scope in range(len(parents)):
         around, depth = parents[scope], 0
-        while around != _NO_PARENT and depth < _DEEPEST:
+        while around != _NO_PARENT and depth < _MAX_DEPTH:
             depth += 1
             if around < scope:  # it was counted before
                 depth += level[around]
                 break
             around = parents[around]
-        level[scope] = cython.cast(cython.uchar, min(_DEEPEST, depth))
+        level[scope] = cython.cast(cython.uchar, min(_MAX_DEPTH, depth))
     return found
 
 
@@ -290,7 +291,7 @@ def innermost(
     wrongs = cython.declare(cython.uchar[::1])
     holders, wrongs = found, wrong
     # The ranges of each level, one level after the other.
-    firsts = array("q", bytes(8 * (DEEPEST + 2)))
+    firsts = array("q", bytes(8 * (MAX_DEPTH + 2)))
     first = cython.declare(cython.longlong[::1])
     first = firsts
     sorted_ranges = array("q", bytes(8 * len(order)))
@@ -306,13 +307,13 @@ def innermost(
     is_wrong: cython.bint = False
     for at in range(len(the_order)):
         first[level[scopes[at]] + 1] += 1
-    for depth in range(DEEPEST + 1):
+    for depth in range(MAX_DEPTH + 1):
         first[depth + 1] += first[depth]
     for at in range(len(the_order)):
         depth = level[scopes[the_order[at]]]
         ranges[first[depth]] = the_order[at]
         first[depth] += 1  # it is where the next level begins when all are told
-    for depth in range(DEEPEST):
+    for depth in range(MAX_DEPTH):
         before = -1
         for at in range(first[depth - 1] if depth else 0, first[depth]):
             which = ranges[at]
@@ -329,7 +330,7 @@ def innermost(
             for point in range(max(reach, begins[which]), stops[which]):
                 holders[point] = cython.cast(cython.int, scopes[which])
             reach = max(reach, stops[which])
-    for at in range(first[DEEPEST - 1], first[DEEPEST]):
+    for at in range(first[MAX_DEPTH - 1], first[MAX_DEPTH]):
         wrongs[ranges[at]] = is_wrong = True
     return found, wrong, is_wrong
 

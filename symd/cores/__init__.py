@@ -37,7 +37,7 @@ Range = tuple[int, int]
 """An address of global memory and a size in bytes."""
 ReadMemory = Callable[[Sequence[Range]], Sequence[bytes | None]]
 """The content of some ranges; None for one that the dump does not have all of."""
-MOST_RANGES = 200_000
+MAX_RANGES = 200_000
 
 
 class DumpContents(NamedTuple):
@@ -60,7 +60,7 @@ class PendingMemory:
         """What the ranges hold, one after another; None where that is not in the dump, or not fetched yet."""
         parts = [self._known.get(each) for each in ranges]
         unknown = [each for each in ranges if each not in self._known]
-        if len(self._wanted) + len(unknown) <= MOST_RANGES:
+        if len(self._wanted) + len(unknown) <= MAX_RANGES:
             self._wanted.update(dict.fromkeys(unknown))
         found = [part for part in parts if part is not None]
         return b"".join(found) if len(found) == len(parts) else None
@@ -127,7 +127,7 @@ def functions_of(code: CodeObject, section: int) -> list[tuple[int, int, str]]:
     return sorted((each.offset, each.size, each.name) for each in code.functions if each.section_index == section)
 
 
-MOST_REGISTER_BYTES = 32 << 20
+MAX_REGISTER_BYTES = 32 << 20
 """Bytes of registers that one answer takes along, all stacks together."""
 
 

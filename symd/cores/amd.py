@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from symd.cores import (
-    MOST_REGISTER_BYTES,
+    MAX_REGISTER_BYTES,
     DumpedCode,
     LoadedImage,
     LoadedText,
@@ -61,7 +61,7 @@ _EXCEPTIONS = {
 def read(data: bytes, budget: Budget, frames: Mapping[int, bytes] | None = None) -> StoppedCore:
     """``frames`` is call frame information (``.debug_frame``) that somebody else has of the code, by the number of the
     image. Raises Malformed where the state of the devices cannot be read, LimitExceeded."""
-    return _Reading(data, budget, frames or {}).core()
+    return _RocmDump(data, budget, frames or {}).core()
 
 
 class _Key(NamedTuple):
@@ -75,7 +75,10 @@ class _Key(NamedTuple):
     callers: Callers
 
 
-class _Reading:
+class _RocmDump:
+    """A core file, and what is found out about its waves, code and callers when somebody asks for it. ``_notes`` say
+    what is left out."""
+
     def __init__(self, data: bytes, budget: Budget, frames: Mapping[int, bytes]) -> None:
         self._core = core_state.Core(data, budget)
         self._budget = budget
@@ -83,7 +86,7 @@ class _Reading:
         self._code_frames: dict[int, CodeFrames] = {}
         self._notes: list[str] = []
         self._register_bytes = 0
-        self._room = amd_waves.AreaRoom(self._core.memory)
+        self._area_budget = amd_waves.AreaBudget(self._core.memory)
         self._runtime = core_state.runtime_version(self._core.memory, self._core.state)
 
     def core(self) -> StoppedCore:
@@ -158,7 +161,7 @@ class _Reading:
         calls = instructions_of(agent.version)
         try:
             for wave in amd_waves.saved_waves(
-                self._core.memory, self._core.state, queue, agent, self._runtime, self._budget, self._room
+                self._core.memory, self._core.state, queue, agent, self._runtime, self._budget, self._area_budget
             ):
                 told = tuple(amd_waves.reasons(wave, agent.version))
                 memory = amd_waves.memory_of(wave, agent, scratch)
@@ -226,7 +229,7 @@ class _Reading:
     def _registers(self, wave: SavedWave, memory: WaveMemory) -> WaveRegisters | None:
         """The registers of the executing lanes."""
         self._register_bytes += len(wave.vector) + len(wave.scalar)
-        if self._register_bytes > MOST_REGISTER_BYTES:
+        if self._register_bytes > MAX_REGISTER_BYTES:
             return None
         lanes = tuple(lane for lane in range(wave.lanes) if wave.exec >> lane & 1)
         whole = len(wave.vector) // (4 * wave.lanes) * 4 * wave.lanes

@@ -22,7 +22,7 @@ from symd.errors import Malformed
 from symd.formats.containers.amd.core_state import CoreMemory
 
 INSTRUCTION_BYTES = 4
-MOST_BYTES_BEFORE_RETURN = 32
+MAX_BYTES_BEFORE_RETURN = 32
 """Bytes of a function's end in which it restores registers."""
 _SOP1, _SOP1_MASK = 0xBE80_0000, 0xFF80_0000
 _SOPK = 0xB
@@ -64,9 +64,9 @@ def returns_soon(code: bytes, known: CallInstructions) -> bool:
     return False
 
 
-MOST_CALLERS = 128
+MAX_CALLERS = 128
 """Callers of one wave."""
-MOST_NESTED = 32
+MAX_NESTED = 32
 """Registers whose rules ask for each other, over all calls."""
 _PCS = {0: 4, 16: 8}
 """PC's DWARF numbers, and their sizes in bytes."""
@@ -112,7 +112,7 @@ class CallerFinder:
         said."""
         found: list[int] = []
         frame, at = FrameRegisters(wave, memory), wave.pc
-        while len(found) < MOST_CALLERS:
+        while len(found) < MAX_CALLERS:
             row = self._row(at)
             if not isinstance(row, FrameRow):
                 return Callers(tuple(found), row or "")
@@ -122,7 +122,7 @@ class CallerFinder:
                 return Callers(tuple(found), back)
             found.append(back)
             frame, at = caller, back - 1
-        return Callers(tuple(found), f"there are more than {MOST_CALLERS}")
+        return Callers(tuple(found), f"there are more than {MAX_CALLERS}")
 
     def _back(
         self, at: int, frame: FrameRegisters, caller: FrameRegisters, row: FrameRow, calls: CallInstructions
@@ -152,7 +152,7 @@ class CallerFinder:
             return "has its frame above that of what it called: call frame information contradicts itself"
         rule = row.registers[row.return_register]
         if frame.is_innermost and rule.expression != _IN_REGISTER_PAIR:
-            code = self._core.read(frame.pc, MOST_BYTES_BEFORE_RETURN)
+            code = self._core.read(frame.pc, MAX_BYTES_BEFORE_RETURN)
             if returns_soon(code, calls):
                 return "was about to return, where call frame information tells of registers that are restored already"
         return ""
@@ -237,8 +237,8 @@ class FrameRegisters:
             return self._callee.register(number)
         if (self, number) in self._computing:
             raise NotInDump(f"register {number}, whose rule asks for itself")
-        if len(self._computing) >= MOST_NESTED:
-            raise NotInDump(f"more than {MOST_NESTED} registers, each by the rule of another")
+        if len(self._computing) >= MAX_NESTED:
+            raise NotInDump(f"more than {MAX_NESTED} registers, each by the rule of another")
         self._computing.append((self, number))
         try:
             return self._by_rule(number, rule, self._callee)

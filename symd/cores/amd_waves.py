@@ -96,7 +96,7 @@ def is_known(agent: Agent) -> bool:
     return 9 <= major <= 11 or (major == 12 and minor == 0)
 
 
-class AreaRoom:
+class AreaBudget:
     """How many bytes all areas of saved waves may have together. Each is read by itself, and any number of queues and
     compute dies may claim the same memory."""
 
@@ -119,9 +119,9 @@ def saved_waves(
     agent: Agent,
     runtime: int | None,
     budget: Budget,
-    room: AreaRoom,
+    areas: AreaBudget,
 ) -> Iterator[SavedWave]:
-    """The waves of a queue. ``runtime`` is the version of the runtime's protocol; None: a current one. ``room`` is one
+    """The waves of a queue. ``runtime`` is the version of the runtime's protocol; None: a current one. ``areas`` is one
     for all queues. Raises Malformed where an area contradicts itself, LimitExceeded."""
     for xcc in range(agent.xccs):
         area = queue.save_area + xcc * queue.area_size
@@ -131,7 +131,7 @@ def saved_waves(
         stack_at, stack_size, end, size = _AREA.unpack(header)
         if stack_at + stack_size != end - size or stack_size % 4:
             raise Malformed("the area of its saved waves contradicts itself", where=f"queue {queue.queue_id}")
-        room.take(stack_size + size, f"queue {queue.queue_id}")
+        areas.take(stack_size + size, f"queue {queue.queue_id}")
         words = memory.read(area + stack_at, stack_size)
         if len(words) < stack_size:
             raise Malformed("the control stack is not whole in the dump", where=f"queue {queue.queue_id}")
@@ -301,7 +301,7 @@ def _memory(xnack: int, violation: int, illegal: int) -> list[str]:
 Space: TypeAlias = Literal["global", "generic", "local", "private", "private wave"]
 SPACES: Mapping[int, Space] = {0: "global", 1: "generic", 3: "local", 5: "private", 6: "private wave"}
 """Address spaces by DWARF's number."""
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 """Bytes of one reading."""
 _INTERLEAVED = 4
 """Private memory has so many bytes of a lane before those of the next."""
@@ -386,15 +386,15 @@ def global_ranges(
     that is nowhere, or not known."""
     space, address = _lowered(memory, space, address)
     region = {"global": (0, 1 << 64), "local": memory.local}.get(space, memory.scratch)
-    if region is None or address < 0 or not 0 < size <= MOST_BYTES or (space == "private" and lane is None):
+    if region is None or address < 0 or not 0 < size <= MAX_BYTES or (space == "private" and lane is None):
         return None
-    base, room = region
+    base, length = region
     found = (
         [*_interleaved(memory.width, lane, address, size)]
         if space == "private" and lane is not None
         else [(address, size)]
     )
-    return [(base + at, part) for at, part in found] if sum(found[-1]) <= room else None
+    return [(base + at, part) for at, part in found] if sum(found[-1]) <= length else None
 
 
 def _lowered(memory: WaveMemory, space: Space, address: int) -> tuple[Space, int]:

@@ -30,7 +30,7 @@ from symd.model.cores import (
 )
 from symd.model.variables import Visible
 
-MOST_PLACES = 200
+MAX_PLACES = 200
 """Places of one answer whose variables are looked up; stacks with faults come first."""
 
 Symbolize = Callable[[str, Sequence[Query], str], Iterable[Answer]]
@@ -160,7 +160,7 @@ class CoreAnswering:
         """The variables of each stack's first wave that registers and memory give a value for."""
         pairs = zip(stopped.dump.stacks, stopped.registers, strict=True)
         at = [_place_of_registers(stack) if known else None for stack, known in pairs]
-        wanted = list(dict.fromkeys(place for place in at if place is not None))[:MOST_PLACES]
+        wanted = list(dict.fromkeys(place for place in at if place is not None))[:MAX_PLACES]
         visible = self._at_each(sources, wanted, self._visible)
         framed = [place for place, each in visible.items() if isinstance(each, Visible) and counts_from_frame(each)]
         frames = self._at_each(sources, framed, self._frame_addresses)

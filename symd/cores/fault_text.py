@@ -16,7 +16,7 @@ from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddres
 from symd.model.answers import Answer, Reason
 from symd.query.function_spellings import taken_apart
 
-LONGEST_LINE = 1 << 13
+MAX_LINE = 1 << 13
 """Characters of a line that are looked at."""
 
 
@@ -75,7 +75,7 @@ _FRAME = re.compile(rf"^#\d+ +{_HEX} in ")
 
 def references(line: str) -> list[Reference]:
     """What a line says, in its order, each once."""
-    line = line[:LONGEST_LINE].strip()
+    line = line[:MAX_LINE].strip()
     if "0x" not in line and "://" not in line:
         return []
     return list(dict.fromkeys(_found(line)))
@@ -179,11 +179,11 @@ def _called(text: str) -> str:
     return re.sub(rf"^{_CLONE}", "", text.strip())
 
 
-MOST_LOADED = 1000
+MAX_LOADED = 1000
 """Address ranges that are kept; the first that were told are forgotten first."""
-MOST_OPENED = 1000
+MAX_OPENED = 1000
 """Files that one text may have opened."""
-MOST_WAITING = 64
+MAX_WAITING = 64
 """Addresses that wait until the code that they are in is named."""
 _BRACKETS = re.compile(r"[()<>]")
 _NOTHING = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE, Reason.OUTSIDE_TEXT})
@@ -258,14 +258,14 @@ class Annotator:
         if digest is not None and start < end:
             kept = {key: each for key, each in self._loaded.items() if each.end <= start or each.start >= end}
             kept[start, end] = _Loaded(start, end, digest)
-            self._loaded = dict(list(kept.items())[-MOST_LOADED:])
+            self._loaded = dict(list(kept.items())[-MAX_LOADED:])
         waiting, self._waiting = self._waiting, []
         for address in waiting:
             yield from self._at_address(address, waits=False)
             self._answered_early.add(address)
 
     def _open(self, uri: str) -> str | None:
-        if uri not in self._opened and len(self._opened) < MOST_OPENED:
+        if uri not in self._opened and len(self._opened) < MAX_OPENED:
             self._opened[uri] = self._modules.open(uri)
         return self._opened.get(uri)
 
@@ -280,7 +280,7 @@ class Annotator:
                 yield FoundAddress(subject, answer)
                 return
         if waits:
-            self._waiting = [*self._waiting, address][-MOST_WAITING:]
+            self._waiting = [*self._waiting, address][-MAX_WAITING:]
 
     def _places(self, address: int) -> Iterator[tuple[str, int]]:
         """The modules that may hold a device address, and the object address there: what the text says was loaded, then

@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 from symd.debuginfo.dwarf.forms import Cursor
 from symd.debuginfo.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
 
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 """Operations of one expression."""
-MOST_PIECES = 256
+MAX_PIECES = 256
 _MASK = (1 << 64) - 1
 _ADDRESS_BYTES = 8
 WHERE = "call frame information"
@@ -119,7 +119,7 @@ class _Machine:
     pieces: list[FramePiece] = field(default_factory=list)
 
     def run(self) -> None:
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             if self.cursor.at >= self.cursor.end:
                 return
             code = self.cursor.unsigned(1)
@@ -167,7 +167,7 @@ class _Machine:
         return int.from_bytes(contents(place, size, self.context), "little")
 
     def take_piece(self, bits: int, skipped: int) -> None:
-        if len(self.pieces) >= MOST_PIECES:
+        if len(self.pieces) >= MAX_PIECES:
             raise self.cursor.fail("too many pieces")
         self.pieces.append(FramePiece(self.pop_whole(), bits, skipped))
 
@@ -259,7 +259,7 @@ def _select(machine: _Machine) -> None:
     """A place of ``count`` pieces of ``bits`` bits: each is one of the top place's where the mask has its bit, else of
     that below."""
     bits, count = machine.cursor.uleb(), machine.cursor.uleb()
-    if count > MOST_PIECES:
+    if count > MAX_PIECES:
         raise machine.cursor.fail("too many pieces")
     mask, chosen, other = machine.pop_number(), machine.pop_whole(), machine.pop_whole()
     pieces = (FramePiece(chosen if mask >> number & 1 else other, bits, bits * number) for number in range(count))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.cores import (
-    MOST_REGISTER_BYTES,
+    MAX_REGISTER_BYTES,
     TRAPPED,
     CodeIdentity,
     DumpedCode,
@@ -68,13 +68,13 @@ from symd.model.cores import (
 )
 from symd.model.texts import counted
 
-MOST_LANES = 32
+MAX_LANES = 32
 """Lanes of a warp."""
 
 
 def read(data: bytes, budget: Budget) -> StoppedCore:
     """Raises Malformed where the section table cannot be read, LimitExceeded."""
-    return _Reading(CoreSections(data, budget), budget).core()
+    return _CudaDump(CoreSections(data, budget), budget).core()
 
 
 def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
@@ -88,9 +88,9 @@ def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tu
         at = bisect_right(starts, address) - 1
         if at < 0:
             return None
-        start, room, offset = held[at]
+        start, size_held, offset = held[at]
         inside = address - start
-        return data[offset + inside : offset + inside + size] if size <= room - inside else None
+        return data[offset + inside : offset + inside + size] if size <= size_held - inside else None
 
     return tuple(read(*each) for each in ranges)
 
@@ -120,7 +120,10 @@ class _Lanes:
         return len(self.row)
 
 
-class _Reading:
+class _CudaDump:
+    """The tables of a dump, and what is found out about its lanes, code and call stacks when somebody asks for it.
+    ``notes`` say what is left out, and ``call_stacks`` has each list of calls once."""
+
     def __init__(self, sections: CoreSections, budget: Budget) -> None:
         self.sections, self.budget = sections, budget
         self.notes: list[str] = []
@@ -173,9 +176,9 @@ class _Reading:
 
     def _image(self, number: int, module: core_sections.LoadedModule) -> LoadedImage:
         notes: list[str] = []
-        plain = self._code(module.name, module.image, notes)
+        unrelocated = self._code(module.name, module.image, notes)
         relocated = self._code(module.name, module.relocated, notes)
-        known = relocated if relocated is not None and relocated.linked else plain or relocated
+        known = relocated if relocated is not None and relocated.linked else unrelocated or relocated
         name = f"{module.name} (handle {module.handle:#x})"
         if known is None:
             return LoadedImage(CoreImage(name, None, (), None, notes=tuple(notes)))
@@ -186,7 +189,7 @@ class _Reading:
             return LoadedImage(_noted(image, (*notes, NOT_LOADED)))
         texts = tuple(_texts(number, relocated))
         ranges = tuple(sorted((text.start, text.end) for text in texts))
-        return LoadedImage(_noted(image, notes, ranges), texts, _identity(plain, relocated))
+        return LoadedImage(_noted(image, notes, ranges), texts, _identity(unrelocated, relocated))
 
     def _code(self, name: str, section: int | None, notes: list[str]) -> CodeObject | None:
         if section is None:
@@ -216,7 +219,7 @@ class _Reading:
         sm = _through(ctas.parents_in(sms), cta)
         device = _through(sms.parents_in(self.devices), sm)
         number = lanes["lane"].astype(np.int64)
-        placed = (device != NO_ROW) & (number >= 0) & (number < MOST_LANES)
+        placed = (device != NO_ROW) & (number >= 0) & (number < MAX_LANES)
         lost = int((~placed).sum())
         if lost:
             self.notes.append(f"left out: {counted(lost, 'lane')} of no warp of a known device")
@@ -229,9 +232,21 @@ class _Reading:
         error_pc, has_error_pc = self._error_pcs(warp, sm, active, exception)
         trapped = _meant((warps["broken"][warp] != 0) & ~raised, active, warp)
         return _Lanes(
-            *(row, warp, cta, sm, device, self._grids(device, self.ctas["grid"][cta]), number),
-            *(lanes["pc"][row], lanes["function_offset"][row], exception, error_pc, has_error_pc),
-            *(active, self._call_stacks()[row], trapped.astype("u8")),
+            row=row,
+            warp=warp,
+            cta=cta,
+            sm=sm,
+            device=device,
+            grid=self._grids(device, self.ctas["grid"][cta]),
+            lane=number,
+            pc=lanes["pc"][row],
+            offset=lanes["function_offset"][row],
+            exception=exception,
+            error_pc=error_pc,
+            has_error_pc=has_error_pc,
+            active=active,
+            stack=self._call_stacks()[row],
+            trapped=trapped.astype("u8"),
         )
 
     def _error_pcs(self, warp: I64, sm: I64, active: U64, exception: U64) -> tuple[U64, U64]:
@@ -420,7 +435,7 @@ class _Reading:
             return None
         contents = tuple(self.sections.content(int(section)) for section in vector[rows])
         self._register_bytes += sum(map(len, contents))
-        if self._register_bytes > MOST_REGISTER_BYTES:
+        if self._register_bytes > MAX_REGISTER_BYTES:
             return None
         return WaveRegisters(
             tuple(lanes.lane[mine].tolist()),
@@ -487,10 +502,10 @@ def _texts(number: int, relocated: CodeObject) -> Iterator[LoadedText]:
             yield LoadedText(section.address, end, number, section.index, functions_of(relocated, section.index))
 
 
-def _identity(plain: CodeObject | None, relocated: CodeObject) -> CodeIdentity | None:
+def _identity(unrelocated: CodeObject | None, relocated: CodeObject) -> CodeIdentity | None:
     """What the code is known by: its bytes before the driver changed them, where the dump has those."""
     loaded = identity_of(relocated, relocated=True)
-    built = identity_of(plain) if plain is not None else None
+    built = identity_of(unrelocated) if unrelocated is not None else None
     return loaded if loaded is None or built is None else loaded._replace(known_by=built.known_by, relocated=False)
 
 

@@ -27,7 +27,7 @@ _POINTERS = frozenset({"pointer", "reference", "rvalue_reference"})
 _FLOATS = {2: "<e", 4: "<f", 8: "<d"}
 _DEPTH = 16
 """Names of names of a type that are followed."""
-MOST_BYTES = 64
+MAX_BYTES = 64
 """The largest variable that is shown."""
 _WORD_BITS = 32
 
@@ -62,7 +62,7 @@ def _value(variable: Variable, visible: Visible, wave: _Wave) -> Iterator[CoreVa
     if len(variable.locations) != 1 or variable.locations[0].doubt is not None or variable.type_number is None:
         return
     kind = _bare(visible, variable.type_number)
-    if kind is None or kind.size is None or not 0 < kind.size <= MOST_BYTES:
+    if kind is None or kind.size is None or not 0 < kind.size <= MAX_BYTES:
         return
     size, pieces = kind.size, variable.locations[0].pieces
     if variable.kind == "global" and pieces[0].kind is not PieceKind.MEMORY:

@@ -16,7 +16,7 @@ from symd.core.headers import LineHeaderReader
 from symd.debuginfo.dwarf.lines import FilePaths, read_headers
 from symd.debuginfo.dwarf.sections import DebugSections, Warnings
 from symd.debuginfo.dwarf.units import read_units
-from symd.debuginfo.text_widths import MOST_REPEATED, widths_by_file
+from symd.debuginfo.text_widths import MAX_REPEATED, widths_by_file
 from symd.errors import Malformed, SymdError
 from symd.model.debug_info import DebugInfo, LineRows, RowFlag, TextSpans
 from symd.model.light_typing import NamedTuple
@@ -36,12 +36,12 @@ class EmbeddedSource(NamedTuple):
 
 def line_table_texts(sections: DebugSections) -> Iterator[tuple[str, str]]:
     """Every text in line tables, with its file. Raises Malformed where texts are the same strings again and again."""
-    left = MOST_REPEATED * (len(sections.lines.data) + len(sections.line_strings.data) + len(sections.strings.data))
+    left = MAX_REPEATED * (len(sections.lines.data) + len(sections.line_strings.data) + len(sections.strings.data))
     for path, entry in table_entries(sections):
         if entry.text is not None:
             left -= len(entry.text)
             if left < 0:
-                raise Malformed(f"its source texts are {MOST_REPEATED} times as long as their sections")
+                raise Malformed(f"its source texts are {MAX_REPEATED} times as long as their sections")
             yield path, entry.text
 
 

@@ -1,5 +1,5 @@
-"""The frames at one address of a code object whose debug data is plain, read without NumPy, whose import takes longer
-than the answer. What an index would reconcile, doubt or look for elsewhere raises NotPlain, and the index answers.
+"""The frames at one address of a code object, read without NumPy, whose import takes longer than the answer. What an
+index would reconcile, doubt or look for elsewhere raises NeedsIndex, and the index answers.
 """
 
 from __future__ import annotations
@@ -29,29 +29,27 @@ from symd.debuginfo.dwarf.units import (
     read_units,
     units_for_addresses,
 )
-from symd.debuginfo.plain_scopes import PlainScopes
-from symd.debuginfo.relocation import linear_layout, relocated
+from symd.debuginfo.plain_scopes import NO_FUNCTION, NO_PARENT, PlainScopes
+from symd.debuginfo.relocation import LinearLayout, linear_layout, relocated
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
-from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NotPlain, PlainAnswer, PlainFrame
+from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NeedsIndex, PlainAnswer, PlainFrame
 from symd.model.light_typing import NamedTuple, NoReturn
 
-_NO_PARENT = _NO_FUNCTION = 0xFFFFFFFF
-"""The numbers of none, as in ``model.debug_info``."""
 _MAX_UNIT_BYTES = 1 << 20
 """Bytes of units that are read; if there are more, the index answers."""
-_MOST_STEPS = 1 << 19
+_MAX_STEPS = 1 << 19
 """Ranges that are compared with rows in front of one without a line, a tenth of a second."""
 _WIDTH = len(core.SCOPE_COLUMNS)
 
 
 def answer_at(code: CodeObject, section: int, offset: int, limits: Limits) -> PlainAnswer:
-    """The answer at a byte of text, by the number of its section. Raises NotPlain where the whole index has to say, and
-    SymdError for debug data that cannot be read."""
+    """The answer at a byte of text, by the number of its section. Raises NeedsIndex where the whole index has to say,
+    and SymdError for debug data that cannot be read."""
     is_read = code.debug.has_units or code.debug is DebugScheme.LINE_ONLY
     if not is_read or code.kind is not CodeKind.MACHINE or code.kernel_named_by_debug_data:
-        raise NotPlain("another reader has the debug data, or names the kernels")
-    return _AddressReading(code, section, offset, limits).answer()
+        raise NeedsIndex("another reader has the debug data, or names the kernels")
+    return _read_around(code, section, offset, limits).answer()
 
 
 class _Row(NamedTuple):
@@ -62,48 +60,67 @@ class _Row(NamedTuple):
     stop: int
 
 
+def _read_around(code: CodeObject, section: int, offset: int, limits: Limits) -> _AddressReading:
+    """Read the debug data around a byte of text. Raises NeedsIndex where it is not all that says something of it."""
+    layout = linear_layout(code)
+    base = layout.base_of(section)
+    if base is None:
+        raise NeedsIndex("the section has no code of its own")
+    size = next(each.size for each in code.sections if each.index == section)
+    address, text = base + offset, (base, base + size)
+    sections = relocated(code, layout, DebugBudget.of(code, limits))
+    units = read_units(sections)
+    is_elsewhere = any(unit.dwo_name or unit.dwo_id is not None for unit in units.units)
+    if is_elsewhere or units.warnings or may_have_texts(sections.lines.data):
+        raise NeedsIndex("debug data is in separate files or damaged, or line tables may carry source texts")
+    spans = [text]
+    if len(units.units) > 1 and (chosen := units_for_addresses(sections, units, [address])) is not None:
+        units, spans = chosen.units, [*chosen.spans]
+    if sum(unit.end - unit.offset for unit in units.units) > _MAX_UNIT_BYTES:
+        raise NeedsIndex("too many units hold the address")
+    lines = read_tables(sections, units)
+    return _AddressReading(code, section, layout, address, text, sections, units, spans, lines)
+
+
 class _AddressReading:
-    """A byte of text, the debug data of the units around it, and the row that holds it."""
+    """A byte of text, and what was read around it."""
 
-    def __init__(self, code: CodeObject, section: int, offset: int, limits: Limits) -> None:
-        self._code, self._layout, self._section = code, linear_layout(code), section
-        base = self._layout.base_of(section)
-        if base is None:
-            raise NotPlain("the section has no code of its own")
-        size = next(each.size for each in code.sections if each.index == section)
-        self._address, self._text = base + offset, (base, base + size)
-        sections = relocated(code, self._layout, DebugBudget.of(code, limits))
-        units = read_units(sections)
-        is_elsewhere = any(unit.dwo_name or unit.dwo_id is not None for unit in units.units)
-        if is_elsewhere or units.warnings or may_have_texts(sections.lines.data):
-            raise NotPlain("debug data is in separate files, damaged, or in NVIDIA's text form")
-        self._chosen = [self._text]
-        """The addresses of which everything is read."""
-        if len(units.units) > 1 and (chosen := units_for_addresses(sections, units, [self._address])) is not None:
-            units, self._chosen = chosen.units, [*chosen.spans]
-        if sum(unit.end - unit.offset for unit in units.units) > _MAX_UNIT_BYTES:
-            raise NotPlain("too many units hold the address")
-        self._lines = read_tables(sections, units)
-        self._calls = self._lines.calls
-        self._found = self._row_at(section)
-        self._scopes = _Scopes(sections, units, self._lines)
-        self._spend = partial(sections.spend, where=sections.lines.name)
+    def __init__(
+        self,
+        code: CodeObject,
+        section: int,
+        layout: LinearLayout,
+        address: int,
+        text: tuple[int, int],
+        sections: DebugSections,
+        units: Units,
+        spans: Sequence[tuple[int, int]],
+        lines: LineTables,
+    ) -> None:
+        """``text`` are the linear addresses [start, end) of the section. ``units`` are those that say something of the
+        ``address``, and all that say something of ``spans``."""
+        self._code, self._section, self._layout, self._address, self._text = code, section, layout, address, text
+        self._sections, self._units, self._spans, self._lines = sections, units, spans, lines
 
-    def _row_at(self, section: int) -> tuple[_Row, range] | None:
+    @cached_property
+    def _scopes(self) -> _Scopes:
+        return _Scopes(self._sections, self._units, self._lines)
+
+    def _row_and_sequence(self) -> tuple[_Row, range] | None:
         """The last row that begins up to the address in the only sequence that holds it, and the rows of that; None
         where no sequence does."""
         rows = self._lines.rows
         if text_layout.begin_together(rows.address, rows.ends) and self._have_folded():
-            raise NotPlain("several line sequences begin together")
+            raise NeedsIndex("several line sequences begin together")
         number, first = text_layout.row_at(rows.address, rows.ends, self._address)
         if first < 0:
-            raise NotPlain("several line sequences hold the address, or rows are out of order")
+            raise NeedsIndex("several line sequences hold the address, or rows are out of order")
         if number < 0:
             return None
         row = _Row(number, *rows.address[number : number + 2])
         place = self._layout.one_section_of(rows.address[first])
-        if place is None or place[0] != section or row.stop > self._text[1]:
-            raise NotPlain("the row reaches out of its section")
+        if place is None or place[0] != self._section or row.stop > self._text[1]:
+            raise NeedsIndex("the row reaches out of its section")
         return row, range(first, rows.ends[bisect_right(rows.ends, number)])
 
     def _have_folded(self) -> bool:
@@ -122,48 +139,51 @@ class _AddressReading:
         return zip((0, *ends), ends, strict=False)
 
     def answer(self) -> PlainAnswer:
-        """The answer at the address. Raises NotPlain."""
-        if self._found is None:
+        """The answer at the address. Raises NeedsIndex."""
+        found = self._row_and_sequence()
+        if found is None:
             return NO_LINE, self._frames_without_row()
-        self._row, sequence = self._found
+        held, sequence = found
         if not len(self._scopes):
-            return self._answer_of_rows_alone(sequence)
-        chain, function = self._scopes.at(self._address)
-        if not any(start <= function[0] and function[1] <= end for start, end in self._chosen):
-            raise NotPlain("the function reaches out of what is read")
+            return self._answer_of_rows_alone(held, sequence)
+        chain, function = self._scopes.chain_at(self._address)
+        if not any(start <= function[0] and function[1] <= end for start, end in self._spans):
+            raise NeedsIndex("the function reaches out of what is read")
         if self._code.vendor is Vendor.INTEL:
-            self._scopes.check_strays(chain[-1], *function)
-        row, rows = self._row, self._lines.rows
-        if self._scopes.divide(row.start, self._address + 1) or not function[0] <= row.start < row.stop <= function[1]:
-            raise NotPlain("a row reaches out of its scope")  # a row is believed where it begins
+            self._scopes.check_nothing_outside_function(chain[-1], *function)
+        row, rows = held, self._lines.rows
+        is_inside = function[0] <= row.start < row.stop <= function[1]
+        if not is_inside or self._scopes.has_edge_inside(row.start, self._address + 1):
+            raise NeedsIndex("a row reaches out of its scope")  # a row is believed where it begins
         if not rows.line[row.number]:
-            earlier = self._earlier(chain, function)
-            if earlier is None:
+            nearest = self._nearest_row_with_line(row, chain, function)
+            if nearest is None:
                 return NO_LINE, self._scopes.frames(chain, self._position(row))
-            row = earlier
-        if not self._scopes.can_have(chain[0], rows.file[row.number], rows.line[row.number]):
-            raise NotPlain("the function cannot have the row's line")
-        return EXACT if row is self._row else APPROXIMATE, self._scopes.frames(chain, self._position(row))
+            row = nearest
+        if not self._scopes.may_have_line(chain[0], rows.file[row.number], rows.line[row.number]):
+            raise NeedsIndex("the function cannot have the row's line")
+        return EXACT if row is held else APPROXIMATE, self._scopes.frames(chain, self._position(row))
 
-    def _earlier(self, chain: Sequence[int], function: tuple[int, int]) -> _Row | None:
+    def _nearest_row_with_line(self, row: _Row, chain: Sequence[int], function: tuple[int, int]) -> _Row | None:
         """The row that stands for one without a line: the nearest before it that has one in the same scope."""
         first, last = function
         if self._scopes.is_in_pieces(chain[-1]):
-            raise NotPlain("a function in pieces has a row without a line")
+            raise NeedsIndex("a function in pieces has a row without a line")
         if any(first < edge < last for _, start, end in self._symbols() for edge in (start, end)):
-            raise NotPlain("labels divide a function that has a row without a line")
+            raise NeedsIndex("labels divide a function that has a row without a line")
         steps = 0
-        for row in self._rows_before(first, last):
+        for before in self._rows_before(row, first, last):
             steps += len(self._scopes.ranges[0])
-            if row.start < first or steps > _MOST_STEPS or self._scopes.divide(row.start, row.stop):
-                raise NotPlain("no row near has a line in the same scope")
-            if self._lines.rows.line[row.number] and self._scopes.at(row.start)[0] == chain:
-                return row
+            is_cut = self._scopes.has_edge_inside(before.start, before.stop)
+            if before.start < first or steps > _MAX_STEPS or is_cut:
+                raise NeedsIndex("no row near has a line in the same scope")
+            if self._lines.rows.line[before.number] and self._scopes.chain_at(before.start)[0] == chain:
+                return before
         return None
 
-    def _rows_before(self, first: int, last: int) -> Iterator[_Row]:
-        """The rows before the one at the address that hold any of [first, last), by their addresses, the nearest first.
-        A file has its line sequences in any order. Raises NotPlain where they overlap there."""
+    def _rows_before(self, row: _Row, first: int, last: int) -> Iterator[_Row]:
+        """The rows before another one that hold any of [first, last), by their addresses, the nearest first. A file has
+        its line sequences in any order. Raises NeedsIndex where they overlap there."""
         address = self._lines.rows.address
         extents = sorted(
             (address[begin], address[stop - 1], begin, stop)
@@ -171,41 +191,42 @@ class _AddressReading:
             if address[begin] < last and max(first, address[begin]) < address[stop - 1]
         )
         if any(before[1] > after[0] for before, after in pairwise(extents)):
-            raise NotPlain("line sequences overlap")
+            raise NeedsIndex("line sequences overlap")
         for start, _, begin, stop in reversed(extents):
-            if start > self._row.start:
+            if start > row.start:
                 continue
-            is_its_own = begin <= self._row.number < stop
-            for number in range(self._row.number if is_its_own else stop - 1, begin, -1):
-                row = _Row(number - 1, *address[number - 1 : number + 1])
-                if row.stop <= first:
+            is_its_own = begin <= row.number < stop
+            for number in range(row.number if is_its_own else stop - 1, begin, -1):
+                before = _Row(number - 1, *address[number - 1 : number + 1])
+                if before.stop <= first:
                     return
-                if row.start < row.stop:
-                    yield row
+                if before.start < before.stop:
+                    yield before
 
     def _frames_without_row(self) -> tuple[PlainFrame, ...]:
         """The frames of code without a row: the only function symbol that holds it."""
         is_empty = all(self._layout.one_section_of(start) is None for start, _ in self._extents())
-        if is_empty or self._chosen != [self._text] or self._scopes.within(self._address, self._address + 1):
-            raise NotPlain("code without a row, whose function is in doubt")
+        is_whole = not is_empty and self._spans == [self._text]
+        if not is_whole or self._scopes.ranges_overlapping(self._address, self._address + 1):
+            raise NeedsIndex("code without a row, whose function is in doubt")
         return ((self._symbol_at(self._address)[0], None, None, 0, 0),)
 
-    def _answer_of_rows_alone(self, sequence: range) -> PlainAnswer:
+    def _answer_of_rows_alone(self, row: _Row, sequence: range) -> PlainAnswer:
         """The answer where debug data has lines alone: the frame of the only function symbol that holds the row and the
-        address, and the calls that the row says were inlined there. Raises NotPlain."""
-        symbol, row = self._symbol_at(self._address), self._row
+        address, and the calls that the row says were inlined there. Raises NeedsIndex."""
+        symbol = self._symbol_at(self._address)
         if any(row.start < start <= self._address for _, start, _ in self._symbols()):
             if self._code.debug is not DebugScheme.LINE_ONLY:
-                raise NotPlain("a symbol begins inside the row")
+                raise NeedsIndex("a symbol begins inside the row")
             return NO_LINE, ((symbol[0], None, None, 0, 0),)  # ``index.cover``
         if symbol != self._symbol_at(row.start) or not self._lines.rows.line[row.number]:
-            raise NotPlain("the row has no line, or another function's")
-        return self._inlined_in(sequence) or (EXACT, ((symbol[0], None, *self._position(row)),))
+            raise NeedsIndex("the row has no line, or another function's")
+        return self._inlined_in(row, sequence) or (EXACT, ((symbol[0], None, *self._position(row)),))
 
-    def _inlined_in(self, sequence: range) -> PlainAnswer | None:
+    def _inlined_in(self, row: _Row, sequence: range) -> PlainAnswer | None:
         """The answer where rows are call sites of others, as ``reading`` has it; None where none is. Raises
-        NotPlain."""
-        code, calls, rows = self._code, self._calls, self._lines.rows
+        NeedsIndex."""
+        code, calls, rows = self._code, self._lines.calls, self._lines.rows
         is_of_llvm = ptx_text.is_of_llvm(code)
         has_calls = calls is not None and any(
             any(any(each[first:stop]) for each in (calls.written_site, calls.site, calls.doubt))
@@ -215,8 +236,8 @@ class _AddressReading:
         leaves_out_calls = not has_calls and ptx_text.leaves_out_calls(code, self._lines.files)
         if code.vendor is not Vendor.NVIDIA or not (is_of_llvm or leaves_out_calls or has_calls):
             return None
-        if not self._is_apart(sequence):
-            raise NotPlain("several line sequences have the same code")
+        if not self._is_only_sequence_here(sequence):
+            raise NeedsIndex("several line sequences have the same code")
         from symd.debuginfo import rows_alone  # noqa: PLC0415 - 5 ms: only for NVIDIA's images with lines alone
 
         return rows_alone.answer_of_row(
@@ -224,14 +245,14 @@ class _AddressReading:
             self._lines,
             calls or InlinedCalls(rows.count),
             rows_alone.RowSequence(sequence, self._section, self._text[0]),
-            self._row.number,
+            row.number,
             self._address - self._text[0],
             leaves_out_calls=leaves_out_calls,
             assembly=rows_alone.assembly_rows(code, self._layout) if is_of_llvm else None,
-            spend=self._spend,
+            spend=partial(self._sections.spend, where=self._sections.lines.name),
         )
 
-    def _is_apart(self, sequence: range) -> bool:
+    def _is_only_sequence_here(self, sequence: range) -> bool:
         """Whether a sequence has code of its section that no other sequence has."""
         address = self._lines.rows.address
         first, last = address[sequence.start], address[sequence.stop - 1]
@@ -244,7 +265,7 @@ class _AddressReading:
         divisions, into those of kernels."""
         held = sorted((last - first, name, first) for name, first, last in self._symbols() if first <= address < last)
         if not held or not held[0][1] or (len(held) > 1 and held[0][0] == held[1][0]):
-            raise NotPlain("no single function symbol holds the address")
+            raise NeedsIndex("no single function symbol holds the address")
         size, name, first = held[0]
         return name, first, first + size
 
@@ -270,46 +291,46 @@ class _Scopes(PlainScopes):
         self._sections, self._units = sections, units
         dies, left_out = read_rows(sections, units.units, SCOPES)
         if left_out:
-            raise NotPlain("some units could not be read")
+            raise NeedsIndex("some units could not be read")
         numbers, maps, names = (
             [unit.number for unit in units.units],
             maps_of_units(lines.file_maps, units.units),
             Names(),
         )
         found = core.read_scopes(dies, [dies.count], numbers, maps, [StringReader(sections)], [names])
-        self._found = found
+        self._scope_rows = found
         *columns, self._unit, function = _columns(found.scopes, _WIDTH)
         self._functions = _columns(found.functions, len(core.FUNCTION_COLUMNS))
         ranges = found.range_scope, dies.ranges.start, dies.ranges.stop
         super().__init__([*columns, function], memoryview(found.inlined), ranges, names.all(), lines.files)
 
-    def check_strays(self, function: int, first: int, last: int) -> None:
+    def check_nothing_outside_function(self, function: int, first: int, last: int) -> None:
         """No block or variable of a function says that it has code among these addresses although its function does not
-        (``outside_of_functions``). Raises NotPlain."""
+        (``outside_of_functions``). Raises NeedsIndex."""
         unit = self._unit[function]
-        if sum(of == unit and parent == _NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
+        if sum(of == unit and parent == NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
             return
         own = [each for each in self._units.units if each.number == unit]
         [strays] = outside_of_functions([BlocksOf(self._sections, own, _not_listed)])
         if any(start < last and first < end for start, end in strays):
-            raise NotPlain("blocks or variables are outside of their functions")
+            raise NeedsIndex("blocks or variables are outside of their functions")
 
     @cached_property
     def _line_ends(self) -> array[int]:
-        return line_ends(self._found, [self._strings])
+        return line_ends(self._scope_rows, [self._strings])
 
-    def can_have(self, scope: int, file: int, line: int) -> bool:
+    def may_have_line(self, scope: int, file: int, line: int) -> bool:
         """Whether the function of a scope can have a line of a file, as far as one knows."""
         function = self._function[scope]
-        if function == _NO_FUNCTION or not self._line_ends[function]:
+        if function == NO_FUNCTION or not self._line_ends[function]:
             return True
         _, _, of_file, first, _ = (column[function] for column in self._functions)
         return bool(file == of_file and first <= line < self._line_ends[function])
 
 
-def _not_listed(_unit: Unit, _place: int, _offset: int | None) -> NoReturn:
-    """Raises NotPlain."""
-    raise NotPlain("a location list may have the code of a variable, and is read with NumPy")
+def _not_listed(_unit: Unit, _die: int, _offset: int | None) -> NoReturn:
+    """Raises NeedsIndex."""
+    raise NeedsIndex("a location list may have the code of a variable, and is read with NumPy")
 
 
 def _columns(table: array[int], count: int) -> list[memoryview]:

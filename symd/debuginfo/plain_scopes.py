@@ -7,13 +7,23 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from symd.core import text_layout
-from symd.model.frame_text import PYTHON_SUFFIX, NotPlain, PlainFrame
+from symd.model.frame_text import PYTHON_SUFFIX, NeedsIndex, PlainFrame
+from symd.model.light_typing import NamedTuple
 
-_NO_PARENT = 0xFFFFFFFF
+NO_PARENT = NO_FUNCTION = 0xFFFFFFFF
+"""The numbers of none, as ``model.debug_info`` has them."""
 _INLINED, _BODY = 1, 2
 """What ``model.debug_info`` says of scopes."""
-_DEEPEST = 64
+_MAX_DEPTH = 64
 """Calls inside each other."""
+
+
+class ScopeRange(NamedTuple):
+    """The addresses [start, stop) of a scope."""
+
+    scope: int
+    start: int
+    stop: int
 
 
 class PlainScopes:
@@ -37,26 +47,26 @@ class PlainScopes:
     def __len__(self) -> int:
         return len(self.parent)
 
-    def within(self, first: int, last: int) -> list[tuple[int, int, int]]:
-        """The ranges that have an address of [first, last): scope, start and stop."""
+    def ranges_overlapping(self, first: int, last: int) -> list[ScopeRange]:
+        """The ranges that have an address of [first, last)."""
         return [
-            (self._of[at], self._start[at], self._stop[at])
+            ScopeRange(self._of[at], self._start[at], self._stop[at])
             for at in text_layout.overlapping(self._start, self._stop, first, last)
         ]
 
-    def at(self, address: int) -> tuple[list[int], tuple[int, int]]:
+    def chain_at(self, address: int) -> tuple[list[int], tuple[int, int]]:
         """(the innermost scope at an address and those around it, the addresses [start, end) of its function there).
-        Raises NotPlain unless just these hold the address, each by one range, and nobody else has code in that of the
+        Raises NeedsIndex unless just these hold the address, each by one range, and nobody else has code in that of the
         function."""
-        holding = self.within(address, address + 1)
+        holding = self.ranges_overlapping(address, address + 1)
         chain = max((self._chain(scope) for scope, _, _ in holding), key=len, default=[])
         if not chain or sorted(chain) != sorted(scope for scope, _, _ in holding):
-            raise NotPlain("the scopes that hold the address do not nest")
+            raise NeedsIndex("the scopes that hold the address do not nest")
         spans = {scope: (start, stop) for scope, start, stop in holding}
         if any(
             spans[outer][0] > spans[inner][0] or spans[inner][1] > spans[outer][1] for inner, outer in pairwise(chain)
         ):
-            raise NotPlain("a call reaches out of what it was inlined into")
+            raise NeedsIndex("a call reaches out of what it was inlined into")
         function = chain[-1], *spans[chain[-1]]
         if function != self._checked:
             self._check_function(*function)
@@ -65,30 +75,31 @@ class PlainScopes:
 
     def _chain(self, scope: int) -> list[int]:
         found = [scope]
-        while (scope := self.parent[scope]) != _NO_PARENT:
+        while (scope := self.parent[scope]) != NO_PARENT:
             found.append(scope)
-            if len(found) > _DEEPEST:
-                raise NotPlain("calls are nested too deep")
+            if len(found) > _MAX_DEPTH:
+                raise NeedsIndex("calls are nested too deep")
         return found
 
     def _check_function(self, function: int, first: int, last: int) -> None:
         """Nobody else has code among these addresses of a function, and no call in it may be said to be the function
-        itself (``index.functions``). Raises NotPlain."""
+        itself (``index.functions``). Raises NeedsIndex."""
         inside = {*text_layout.inside(function, self.parent, self._of)}
-        if any(scope not in inside for scope, _, _ in self.within(first, last)):
-            raise NotPlain("several functions claim the code")
-        said = self._said(function)
+        if any(scope not in inside for scope, _, _ in self.ranges_overlapping(first, last)):
+            raise NeedsIndex("several functions claim the code")
+        identity = self._identity(function)
         for scope in inside:  # Intel's compiler leaves calls without code behind
-            is_same = self._said(scope) == said or self._files[self._call[0][scope]].endswith(PYTHON_SUFFIX)
+            is_same = self._identity(scope) == identity or self._files[self._call[0][scope]].endswith(PYTHON_SUFFIX)
             if is_same and self.inlined[scope] == _INLINED:
-                raise NotPlain("a call is said to be the function around it")
+                raise NeedsIndex("a call is said to be the function around it")
 
-    def _said(self, scope: int) -> tuple[int, int, int]:
+    def _identity(self, scope: int) -> tuple[int, int, int]:
         return self._name[scope], self._linkage_name[scope], self._function[scope]
 
-    def divide(self, start: int, stop: int) -> bool:
+    def has_edge_inside(self, start: int, stop: int) -> bool:
         """Whether a range of code begins or ends between two addresses."""
-        return any(start < each[1] < stop or start < each[2] < stop for each in self.within(start, stop))
+        held = self.ranges_overlapping(start, stop)
+        return any(start < each.start < stop or start < each.stop < stop for each in held)
 
     def is_in_pieces(self, scope: int) -> bool:
         """Whether a scope has several ranges."""
@@ -96,14 +107,14 @@ class PlainScopes:
 
     def frames(self, chain: Sequence[int], position: tuple[str | None, int, int]) -> tuple[PlainFrame, ...]:
         """The innermost of these scopes at a position, and those around it at their calls. A kernel's own body is told
-        as the kernel. Raises NotPlain where one has no name, which a symbol may have."""
+        as the kernel. Raises NeedsIndex where one has no name, which a symbol may have."""
         found = []
         for scope in chain:
             if self.inlined[scope] == _BODY:
                 continue
             name, linkage_name = self._strings[self._name[scope]], self._strings[self._linkage_name[scope]]
             if not name:
-                raise NotPlain("a scope has no name")
+                raise NeedsIndex("a scope has no name")
             found.append((name, linkage_name if linkage_name not in ("", name) else None, *position))
             file, line, column = (each[scope] for each in self._call)
             position = self._files[file] or None, line, column

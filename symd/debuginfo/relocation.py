@@ -129,7 +129,7 @@ _ZE_WIDTHS = {
 what they mean in debug data. Source: compute-runtime's zebin documentation, "Gen Relocation Type"."""
 
 
-def plain(code: CodeObject, layout: LinearLayout) -> Contents:
+def unrelocated(code: CodeObject, layout: LinearLayout) -> Contents:
     """Linked objects: the debug sections as they stand, each read when somebody looks."""
     del layout
     return _AsTheyStand({section.name: section for section in _debug_sections(code)})
@@ -226,7 +226,7 @@ def zebin(code: CodeObject, layout: LinearLayout) -> Contents:
 
 
 SCHEMES: Mapping[RelocationScheme, Scheme] = {
-    RelocationScheme.NONE: plain,
+    RelocationScheme.NONE: unrelocated,
     RelocationScheme.IGC: igc,
     RelocationScheme.IGC_DUMP: igc,
     RelocationScheme.ZEBIN: zebin,

@@ -30,10 +30,11 @@ from symd.core.line_program import LineProgramRows
 from symd.core.row_scopes import CONTRADICTORY, RowScopes
 from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.lines import LineTables, read_tables
+from symd.debuginfo.plain_scopes import NO_PARENT
 from symd.debuginfo.relocation import GAP, LinearLayout
 from symd.errors import SymdError
 from symd.model.code import CodeObject, Function, is_symbol_of
-from symd.model.frame_text import EXACT, PYTHON_SUFFIX, NotPlain, PlainAnswer, PlainFrame
+from symd.model.frame_text import EXACT, PYTHON_SUFFIX, NeedsIndex, PlainAnswer, PlainFrame
 from symd.model.light_typing import Any, Final, NamedTuple
 from symd.model.texts import counted
 
@@ -80,9 +81,6 @@ def is_from_hopper_on(target: str) -> bool:
     return target.startswith("sm_") and number.isdecimal() and int(number) >= _HOPPER
 
 
-_NO_PARENT = 0xFFFFFFFF
-
-
 class RowSequence(NamedTuple):
     """The rows of one sequence, by their numbers, in the section of this number, which begins at the linear address
     ``base``."""
@@ -102,7 +100,7 @@ def answer_of_row(
     **how: Any,
 ) -> PlainAnswer | None:
     """The answer at an offset in the code of a row, which no other sequence may have; None where nothing is said of it
-    but its position. ``how`` rows can be read says ``core.row_scopes``. Raises NotPlain."""
+    but its position. ``how`` rows can be read says ``core.row_scopes``. Raises NeedsIndex."""
     rows, first, section = lines.rows, sequence.rows.start, sequence.section
     part = slice(first, sequence.rows.stop)
     offsets = array("Q", [address - sequence.base for address in rows.address[part]])
@@ -129,7 +127,7 @@ def answer_of_row(
     scope = found.of_row[row - first]
     said = [each for each in zip(*found.written, strict=True) if each[1] <= offset < each[2]]
     if warnings or (scope < 0 and said):
-        raise NotPlain("calls were left out, or something is said of code without one")
+        raise NeedsIndex("calls were left out, or something is said of code without one")
     if scope < 0:
         return None
     unnamed = _unnamed_calls(found, names, lines.files, scope)
@@ -145,31 +143,31 @@ def answer_of_row(
         frames.append((name or None, None, *position))
         position = lines.files[found.call_file[each]] or None, found.call_line[each], found.call_column[each]
     if frames[0][0] is None is frames[0][2]:
-        raise NotPlain("neither function nor file is known")
+        raise NeedsIndex("neither function nor file is known")
     return reason, tuple(frames)
 
 
 def _chain(scopes: RowScopes, scope: int) -> list[int]:
     """A scope and those around it."""
     found = [scope]
-    while (around := scopes.parent[found[-1]]) != _NO_PARENT:
+    while (around := scopes.parent[found[-1]]) != NO_PARENT:
         found.append(around)
     return found
 
 
 def _unnamed_calls(scopes: RowScopes, names: Sequence[str], files: Sequence[str], scope: int) -> set[int]:
     """The calls around a scope that a compiler of Python says are the function around them (``index.functions``).
-    Raises NotPlain where another one says so."""
+    Raises NeedsIndex where another one says so."""
     *calls, root = _chain(scopes, scope)
     symbol = names[scopes.name[root]]
     roots: list[int] = []
     for each, around in enumerate(scopes.parent):
-        roots.append(each if around == _NO_PARENT else roots[around])
+        roots.append(each if around == NO_PARENT else roots[around])
     own = (each for each, around in enumerate(roots) if around == root)
     is_of_python = any(files[scopes.call_file[each]].endswith(PYTHON_SUFFIX) for each in own)
     known = {each: names[scopes.name[each]] for each in calls}
     if not is_of_python and symbol in known.values():
-        raise NotPlain("a call is said to be the function around it")
+        raise NeedsIndex("a call is said to be the function around it")
     return {each for each, name in known.items() if is_of_python and name and is_symbol_of(symbol, name)}
 
 

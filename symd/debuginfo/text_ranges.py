@@ -33,7 +33,7 @@ from symd.model.code import CodeObject, Function, Kernel
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes, TextSpans
 
-_LONGEST = 1024
+_MAX_MOVED = 1024
 """Numbers that are moved for one more."""
 
 
@@ -53,8 +53,8 @@ class _Ascending:
         held = self._lists[at]
         insort(held, number)
         self._first[at] = held[0]
-        if len(held) > _LONGEST:
-            self._lists[at : at + 1] = held[: _LONGEST // 2], held[_LONGEST // 2 :]
+        if len(held) > _MAX_MOVED:
+            self._lists[at : at + 1] = held[: _MAX_MOVED // 2], held[_MAX_MOVED // 2 :]
             self._first.insert(at + 1, self._lists[at + 1][0])
 
     def last_up_to(self, number: int) -> int | None:

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterable
 from itertools import zip_longest
 
-MOST_REPEATED = 8
+MAX_REPEATED = 8
 """Times the bytes of a module or a section that the texts of all files may have characters: equal files may share a
 string."""
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(line\b|[0-9])", re.MULTILINE)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, overload
 
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.cores import DumpContents, with_frames
 from symd.cores.answering import CoreAnswering, KeptCode
 from symd.engine.contexts import LoadedPlaces, code_at
@@ -110,7 +110,7 @@ from symd.query.code_spans import CodeFinder, check_ranged, ranged, spans
 from symd.query.line_tables import Disassemble, Disassembled, lines, listings, of_part, ptx_within, stored_tables
 from symd.query.names import find_names
 from symd.query.source_files import with_named
-from symd.query.symbolize import QueryBudget, symbolize, symbolize_column, symbolize_one
+from symd.query.symbolize import NameSearchBudget, symbolize, symbolize_column, symbolize_one
 from symd.store import ModuleStore, Upload
 from symd.store.catalogued import OLDEST
 
@@ -141,7 +141,7 @@ class Engine:
         reader: Reader | None = None,
     ) -> None:
         self.store = store
-        self.limits = limits or Limits()
+        self.limits = limits or DEFAULT_LIMITS
         self._grab = grab
         self._disassemble = disassemble
         self._indexes = IndexManager(store, self.limits, reader or InProcessReader(self.limits))
@@ -302,9 +302,9 @@ class Engine:
         if with_ranges:
             check_ranged(len(asked))
             index = self._indexes.whole(unchecked_digest(digest)).view(as_written=as_written)
-            return ranged(index, symbolize(index, asked, path, QueryBudget()))
+            return ranged(index, symbolize(index, asked, path, NameSearchBudget()))
         index = self._indexes.for_queries(unchecked_digest(digest), asked).view(as_written=as_written)
-        return symbolize(index, asked, path, QueryBudget())
+        return symbolize(index, asked, path, NameSearchBudget())
 
     def symbolize_one(
         self,
@@ -317,14 +317,14 @@ class Engine:
         digest, asked, path = unchecked_digest(digest), checked_query(query), checked_path(path)
         if with_ranges:
             whole = self._indexes.whole(digest)
-            return CodeFinder(whole).ranged(symbolize_one(whole, asked, path, QueryBudget()))
+            return CodeFinder(whole).ranged(symbolize_one(whole, asked, path, NameSearchBudget()))
         index = self._indexes.get_open(digest)
         if index is None:
             first = self.answer_from_index_file(digest, asked, path)
             if first is not None:
                 return first
             index = self._indexes.for_queries(digest, (asked,))
-        return symbolize_one(index, asked, path, QueryBudget())
+        return symbolize_one(index, asked, path, NameSearchBudget())
 
     def answer_from_open_index(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         index = self._indexes.get_open(digest)
@@ -353,7 +353,7 @@ class Engine:
         path: str | None = None,
         as_written: bool = False,
     ) -> Answers:
-        budget = QueryBudget()
+        budget = NameSearchBudget()
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
         index = self._indexes.for_queries(unchecked_digest(digest), meant).view(as_written=as_written)
@@ -505,7 +505,7 @@ class Engine:
                 replace(part, path=at.path, within=replace(part.within, query=at.query or part.within.query)),
             )
         index = self._indexes.whole(digest)
-        wanted = None if part.within is None else tuple(spans(index, part.within, part.path, QueryBudget()))
+        wanted = None if part.within is None else tuple(spans(index, part.within, part.path, NameSearchBudget()))
         check_cancelled()
         alone = wanted[0] if wanted is not None and len(wanted) == 1 else None
         kept = None if alone is None else self._recent_code.get(digest, part.target, alone)

@@ -24,9 +24,9 @@ from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
 ALIAS_KIND = "build-id"
-SHORTEST = 16
+MIN_DIGITS = 16
 """Digits of the shortest beginning that stands for a whole."""
-LONGEST = 128
+MAX_DIGITS = 128
 """Digits of the longest: debuginfod's clients take 64 bytes."""
 GUID_DIGITS = 32
 _HEXADECIMAL = re.compile(r"[0-9a-f]+")
@@ -64,7 +64,7 @@ def _swapped(guid: bytes) -> bytes:
 def checked_name(name: str) -> str:
     """A build ID or a digest, or a beginning of one, in lower-case digits. Raises BadQuery."""
     lowered = name.lower()
-    if len(lowered) > LONGEST or len(lowered) % 2 or not _HEXADECIMAL.fullmatch(lowered):
+    if len(lowered) > MAX_DIGITS or len(lowered) % 2 or not _HEXADECIMAL.fullmatch(lowered):
         raise BadQuery(f"{name[:80]!r} is not a build ID", hint="an even number of hexadecimal digits, at most 128")
     return lowered
 
@@ -92,7 +92,7 @@ class ModuleNames:
         of one whole name. Raises BadQuery."""
         wanted = checked_name(name)
         found = self._registered_whole(wanted)
-        long_enough = len(wanted) >= SHORTEST
+        long_enough = len(wanted) >= MIN_DIGITS
         found += [each for each in self.all() if each.name == wanted or (long_enough and each.name.startswith(wanted))]
         return _of_one_name(found)
 

@@ -10,7 +10,7 @@ from symd import found
 VERSION = 26
 """The version of index files that is written and read; docs/index-format.md says what each one changed."""
 
-LARGEST = 1 << 33
+MAX_COLUMN_BYTES = 1 << 33
 """Bytes of a compressed column when it is opened: what states more is not believed."""
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import

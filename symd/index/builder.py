@@ -14,17 +14,17 @@ from typing import BinaryIO
 
 import numpy as np
 
-from symd.core.index_lookup import PIECE
+from symd.core.index_lookup import CHECKSUM_BLOCK
 from symd.errors import LimitExceeded
-from symd.index import LARGEST
+from symd.index import MAX_COLUMN_BYTES
 from symd.index.format import (
     Column,
     Compressor,
+    block_checksums,
     described_column,
     encoded_strings,
     front,
     narrow,
-    piece_checksums,
     table_size,
 )
 from symd.index.module_tables import DecodedObject, module_tables
@@ -36,8 +36,8 @@ from symd.model.columns import U64, Interner
 from symd.model.debug_info import DebugInfo
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
-_PIECES_AT_ONCE = 256
-"""Pieces that are read at a time for their checksums."""
+_BLOCKS_AT_ONCE = 256
+"""Blocks that are read at a time for their checksums."""
 
 
 class ColumnFile:
@@ -78,7 +78,7 @@ class ColumnFile:
         """Write what is in front of the columns; how many bytes the file has."""
         self._file.truncate(self._at)
         self._file.seek(table_size(len(self._table)))
-        checksums = b"".join(map(piece_checksums, iter(lambda: self._file.read(_PIECES_AT_ONCE * PIECE), b"")))
+        checksums = b"".join(map(block_checksums, iter(lambda: self._file.read(_BLOCKS_AT_ONCE * CHECKSUM_BLOCK), b"")))
         self._append(checksums, len(checksums))
         self._file.seek(0)
         for part in front(self._table, checksums):
@@ -166,7 +166,7 @@ class IndexBuilder:
     def made(self, summary: ModuleSummary) -> bytes:
         """The whole index, as bytes. Nothing is asked of the objects of ``summary``."""
         file = BytesIO()
-        self.write(file, summary, LARGEST)
+        self.write(file, summary, MAX_COLUMN_BYTES)
         return file.getvalue()
 
     def write(self, file: BinaryIO, summary: ModuleSummary, largest: int) -> int:

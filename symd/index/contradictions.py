@@ -400,11 +400,11 @@ class _SuspectPieces:
     def readings(self) -> _Readings:
         """The readings of the pieces of all other rows."""
         row, scope = self.row, self.scope
-        plain = ~self._clashing
-        plain[self.doubtful] = False
+        sound = ~self._clashing
+        sound[self.doubtful] = False
         clashing, torn, at_home = self._clashing[row], self.torn[row], scope == self.home[row]
-        inferred = plain[row] & at_home & (scope != self.written)
-        unsure = clashing | (plain[row] & ~at_home & self.said)
+        inferred = sound[row] & at_home & (scope != self.written)
+        unsure = clashing | (sound[row] & ~at_home & self.said)
         which = np.flatnonzero(inferred | unsure)
         answered = np.where(unsure & torn, self._inlined, scope)
         reason = np.where(unsure, Reason.CONTRADICTORY, Reason.INFERRED)

@@ -9,11 +9,11 @@
                   u64 stored: entries that are in the file, which is 1 where all are equal (of what there is more than
                   one of, some column differs: there are never more entries than the file has bytes)
     then          each column's bytes, little-endian, aligned to its entries
-    at the end    u32 a piece: the CRC-32 of each 4096 bytes after the column table
+    at the end    u32 a block: the CRC-32 of each 4096 bytes after the column table
 
 ``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change of a column's
 meaning or of the decoding in front of it raises it. Checksums are made here, and all of them compared when an index is
-opened; ``symd.core.index_lookup`` compares those of the pieces that one answer is read from.
+opened; ``symd.core.index_lookup`` compares those of the blocks that one answer is read from.
 
 Source: docs/index-format.md.
 """
@@ -30,9 +30,9 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from symd.core.index_lookup import CHECKSUM, COLUMN, COLUMN_NAME, HEADER, MAGIC, PIECE, Damaged, columns_end
+from symd.core.index_lookup import CHECKSUM, CHECKSUM_BLOCK, COLUMN, COLUMN_NAME, HEADER, MAGIC, Damaged, columns_end
 from symd.errors import DataLoss
-from symd.index import LARGEST, VERSION
+from symd.index import MAX_COLUMN_BYTES, VERSION
 
 _DTYPES: dict[bytes, np.dtype[Any]] = {
     kind.encode().ljust(4, b"\0"): np.dtype(kind) for kind in ("|u1", "<u2", "<u4", "<u8")
@@ -59,11 +59,11 @@ def table_size(columns: int) -> int:
     return HEADER.size + COLUMN.size * columns
 
 
-def front(table: Sequence[bytes], pieces: bytes) -> tuple[bytes, bytes]:
-    """What is in front of the columns: the header, and the table of these entries. ``pieces`` are the checksums
+def front(table: Sequence[bytes], blocks: bytes) -> tuple[bytes, bytes]:
+    """What is in front of the columns: the header, and the table of these entries. ``blocks`` are the checksums
     behind the columns."""
     joined = b"".join(table)
-    return HEADER.pack(MAGIC, VERSION, len(table), head_checksum(joined, pieces), 0), joined
+    return HEADER.pack(MAGIC, VERSION, len(table), head_checksum(joined, blocks), 0), joined
 
 
 def described_column(name: str, dtype: np.dtype[Any], offset: int, entries: int, stored: int) -> bytes:
@@ -177,7 +177,7 @@ _ZSTD_HEADER = 18
 """Bytes that the header of a zstd frame has at most."""
 
 
-def decompress(column: Column, largest: int = LARGEST) -> bytes:
+def decompress(column: Column, largest: int = MAX_COLUMN_BYTES) -> bytes:
     """The bytes of a compressed column, at most ``largest``. Raises DataLoss."""
     data = column.tobytes()
     try:
@@ -195,7 +195,7 @@ def decompressed_size(column: Column) -> int:
         size: int = zstandard.frame_content_size(column[:_ZSTD_HEADER].tobytes())
     except zstandard.ZstdError:
         return 0
-    return size if 0 <= size <= LARGEST else 0
+    return size if 0 <= size <= MAX_COLUMN_BYTES else 0
 
 
 class Strings(Sequence[str]):
@@ -271,24 +271,27 @@ def encoded_strings(strings: Sequence[str]) -> tuple[Column, bytes]:
     return sizes, data
 
 
-def piece_checksums(columns: memoryview | bytes) -> bytes:
+def block_checksums(columns: memoryview | bytes) -> bytes:
     """One after the other, as they are behind the columns, little-endian."""
     return b"".join(
-        [crc32(columns[at : at + PIECE]).to_bytes(CHECKSUM, "little") for at in range(0, len(columns), PIECE)]
+        [
+            crc32(columns[at : at + CHECKSUM_BLOCK]).to_bytes(CHECKSUM, "little")
+            for at in range(0, len(columns), CHECKSUM_BLOCK)
+        ]
     )
 
 
-def head_checksum(table: bytes, pieces: bytes) -> int:
-    """The CRC-32 in the header of an index file: that of the column table and of the checksums of all pieces."""
-    return crc32(pieces, crc32(table))
+def head_checksum(table: bytes, blocks: bytes) -> int:
+    """The CRC-32 in the header of an index file: that of the column table and of the checksums of all blocks."""
+    return crc32(blocks, crc32(table))
 
 
 def sound_columns(file: memoryview, table: bytes, first: int, checksum: int) -> memoryview:
     """The file up to where its columns end, all of it compared. They begin behind the ``table``, at ``first``;
     ``checksum`` is the header's. Raises ``Damaged``."""
     stop = columns_end(len(file), first)
-    pieces = bytes(file[stop:])
-    is_whole = stop >= first and head_checksum(table, pieces) == checksum
-    if not is_whole or piece_checksums(file[first:stop]) != pieces:
+    blocks = bytes(file[stop:])
+    is_whole = stop >= first and head_checksum(table, blocks) == checksum
+    if not is_whole or block_checksums(file[first:stop]) != blocks:
         raise Damaged("has a checksum mismatch")
     return file[:stop]

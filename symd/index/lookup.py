@@ -19,7 +19,7 @@ from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.format import Column, Strings, decode, decompress, decompressed_size
 from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.index.summary import unpack
-from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
+from symd.model.addresses import ByAddress, ByKernel, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Frame, Locations, Reason, TextSection
 from symd.model.columns import U8, U32, U64
 from symd.model.identities import Digest, ObjectPath
@@ -66,7 +66,7 @@ class Start(NamedTuple):
 
     section: int
     offset: int
-    room: int
+    bytes_left: int
 
 
 def parts_of(count: int) -> Iterator[slice]:
@@ -79,18 +79,20 @@ class Index:
     """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
 
     ``columns`` are those of the file, ``derived`` is what follows from them. ``used`` is the turn of an ``IndexCache``
-    at which it was last asked for, and changes nothing of what it answers. ``weight`` of a ``checked`` one is the bytes
-    that it takes while it is open: its file, mapped, what large batches have it work out and the answers that it keeps,
-    both a second time where answers as written are others, and its description once somebody looks at it, which in the
-    file is compressed.
+    at which it was last asked for, and changes nothing of what it answers. ``weight`` of one that ``open_checked`` made
+    is the bytes that it takes while it is open: its file, mapped, what large batches have it work out and the answers
+    that it keeps, both a second time where answers as written are others, and its description once somebody looks at
+    it, which in the file is compressed.
     """
 
     __slots__ = ("__dict__", "_has_few_sections", "_lookup", "used", "weight")
 
-    def __init__(self, buffer: memoryview | bytes, *, as_written: bool = False, one_table: bool = False) -> None:
-        """``one_table``: where the table of all locations was worked out for one batch, small ones share it too. That
-        is for a process whose answers go nowhere else with their table."""
-        self._one_table = one_table
+    def __init__(
+        self, buffer: memoryview | bytes, *, as_written: bool = False, share_location_table: bool = False
+    ) -> None:
+        """``share_location_table``: where the table of all locations was worked out for one batch, small ones share it
+        too. That is for a process whose answers go nowhere else with their table."""
+        self._share_location_table = share_location_table
         self.size = len(buffer)
         self.buffer = buffer
         self.columns = Columns(decode(buffer))
@@ -107,7 +109,7 @@ class Index:
         self._has_few_sections = len(self.columns.section_address) <= FEW_SECTIONS
 
     @classmethod
-    def checked(cls, buffer: memoryview | bytes, digest: str | None = None) -> Self:
+    def open_checked(cls, buffer: memoryview | bytes, digest: str | None = None) -> Self:
         """An index whose file has every column of the schema, as wide and as long as it must be, numbers of things that
         it has, and as many starts as ranges; and which was made of the module with the SHA-256 ``digest``, where one is
         given. Raises DataLoss. What is packed is checked when it is opened."""
@@ -121,10 +123,10 @@ class Index:
         return found
 
     @classmethod
-    def described(cls, buffer: memoryview | bytes, digest: str) -> Self:
-        """A ``checked`` index of a module that is being added: its description, with which that is answered, is read
-        at once. Raises DataLoss."""
-        found = cls.checked(buffer, digest)
+    def open_checked_with_summary(cls, buffer: memoryview | bytes, digest: str) -> Self:
+        """``open_checked`` for a module that is being added: the description, with which that is answered, is read at
+        once. Raises DataLoss."""
+        found = cls.open_checked(buffer, digest)
         _ = found.summary
         return found
 
@@ -135,7 +137,11 @@ class Index:
 
     @cached_property
     def _as_written(self) -> Index:
-        return Index(self.buffer, as_written=True, one_table=self._one_table) if self._differs_as_written else self
+        return (
+            Index(self.buffer, as_written=True, share_location_table=self._share_location_table)
+            if self._differs_as_written
+            else self
+        )
 
     @property
     def _differs_as_written(self) -> bool:
@@ -188,13 +194,6 @@ class Index:
             TextSection(self.objects[code_object], texts[name] or None, number, address)
             for code_object, name, number, address in zip(*(column.tolist() for column in columns), strict=True)
         ]
-
-    @cached_property
-    def text_addresses(self) -> dict[tuple[int, int], ObjectAddress]:
-        """Where the text sections begin, by the numbers of their code objects and of the sections in these."""
-        columns = self.columns.section_object, self.columns.section_number, self.columns.section_address
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        return {(code_object, number): address for code_object, number, address in rows}
 
     @property
     def rows(self) -> RowTable:
@@ -267,29 +266,23 @@ class Index:
         try:
             if path is None and self._has_few_sections and isinstance(query, ByAddress):
                 found = self._lookup.answer(query.address)
-            elif (place := self._place(query, path)) is not None:
-                found = self._lookup.answer_in(*place)
+            elif (byte := self._only_byte(query, path)) is not None:
+                found = self._lookup.answer_in(*byte)
         except Damaged as error:
             raise _data_loss(error) from error
         return found
 
-    def _place(self, query: Query, path: str | None) -> tuple[int, int] | None:
-        """(text section, offset in it) of the only byte of text that a query means."""
+    def _only_byte(self, query: Query, path: str | None) -> tuple[int, int] | None:
+        """(text section, offset in it) of the only byte of text that a query means; None unless there is exactly
+        one."""
         if isinstance(query, ByAddress):
             return self.address_map(path).one(query.address)
-        return self._kernel_place(query.kernel, query.offset, path) if isinstance(query, ByKernel) else None
-
-    def _kernel_place(self, name: str, offset: int, path: str | None) -> tuple[int, int] | None:
-        """(text section, offset in it) of a byte of the kernel of that name; None unless it is exactly one."""
-        start = self._only_starts.get(name) if path is None else None
-        if start is None:
-            entries = [entry for entry in self.kernels_named(name) if self.is_chosen(entry.section, path)]
-            if len(entries) != 1:
-                return None
-            start = self.start(entries[0].section, entries[0].offset, entries[0].size)
-            if path is None:
-                self._only_starts[name] = start
-        return (start.section, start.offset + offset) if 0 <= offset < start.room else None
+        if not isinstance(query, ByKernel):
+            return None
+        starts = self.kernel_starts(query.kernel, path)
+        if len(starts) != 1 or not 0 <= query.offset < starts[0].bytes_left:
+            return None
+        return starts[0].section, starts[0].offset + query.offset
 
     @cached_property
     def _only_starts(self) -> dict[str, Start]:
@@ -328,16 +321,11 @@ class Index:
             start_line=table.start_line,
         )
 
-    @property
-    def location_owner(self) -> Column:
-        """The owner of each of ``locations``; 0 for none."""
-        return self.derived.locations.owner
-
     def location_numbers(self, section: Column, offset: Column) -> U32:
         """The location at each (text section number, offset in it). The offsets must lie inside their sections."""
         return (self._ranges(section, offset) + self.derived.first_range).astype(np.uint32)
 
-    def located(self, section: Column, offset: Column, reason: U8 | None = None) -> tuple[U32, Locations]:
+    def locate_batch(self, section: Column, offset: Column, reason: U8 | None = None) -> tuple[U32, Locations]:
         """(the location at each (text section number, offset in it), the table that these are numbers in): a batch that
         is small for the index has a table of its own, large ones share that of all locations. Where ``reason`` is not 0
         the location is the reason's own, whatever section and offset are."""
@@ -346,7 +334,7 @@ class Index:
         if reason is not None and reason.any():
             there, found[:] = reason == 0, reason
         count = len(offset) if there is None else int(np.count_nonzero(there))
-        known = self._one_table and "locations" in vars(self)
+        known = self._share_location_table and "locations" in vars(self)
         if count and (known or count * _RANGES_AN_ADDRESS > len(derived.ranges)):
             for part in parts_of(len(offset)):
                 ranges, where = self._ranges(section[part], offset[part]), True if there is None else there[part]

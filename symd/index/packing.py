@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import zstandard
 
-from symd.core.index_lookup import LARGEST_PAGE
+from symd.core.index_lookup import MAX_PAGE_BYTES
 from symd.errors import DataLoss
 from symd.index.format import Column, decompress, narrow
 from symd.index.schema import Columns
@@ -177,7 +177,7 @@ PAGE_SHIFT = 12
 _PAGES_A_PAGE = 12
 """Where more than one page of so many is wanted, all are opened at once, which is as cheap as one by one."""
 _SIGNED = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
-_LARGEST = tuple(((1 << 8 * width - 1) - 1, dtype) for width, dtype in _SIGNED.items())
+_SIGNED_MAXIMA = tuple(((1 << 8 * width - 1) - 1, dtype) for width, dtype in _SIGNED.items())
 """Signed types, the narrowest first, and the largest number of each."""
 _IS_REASON = np.isin(np.arange(256), KNOWN)
 _BYTE = np.dtype(np.uint8)
@@ -198,7 +198,7 @@ def widest(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
 
 def signed_type(low: int, high: int) -> np.dtype[Any]:
     """The narrowest signed type that holds these."""
-    return next(dtype for largest, dtype in _LARGEST if ~largest <= low and high <= largest)
+    return next(dtype for largest, dtype in _SIGNED_MAXIMA if ~largest <= low and high <= largest)
 
 
 def unpack_table(packed: Column, count: int, width: int) -> list[Column]:
@@ -315,7 +315,7 @@ class RangePages:
     def _page(self, page: int) -> list[memoryview]:
         """The planes of a page: bits, steps, lines, columns, reasons."""
         begin, size = int(self._ends[page - 1]) if page else 0, self._stop(page) - (page << PAGE_SHIFT)
-        data = memoryview(decompress(self._data[begin : int(self._ends[page])], LARGEST_PAGE))
+        data = memoryview(decompress(self._data[begin : int(self._ends[page])], MAX_PAGE_BYTES))
         bits = size + 7 >> 3
         widths = [dtype.itemsize for dtype in (*self._widths, _BYTE)]
         sizes = [bits, int.from_bytes(data[:bits]).bit_count() * widths[0], *(size * width for width in widths[1:])]

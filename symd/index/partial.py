@@ -352,7 +352,7 @@ class FileIndex:
             next(decoded) if inputs or not code.is_compiler_input else DecodedObject(code, None)
             for code in self._objects
         ]
-        return Index(build(every, self._summary), one_table=True)
+        return Index(build(every, self._summary), share_location_table=True)
 
     def _decoded(self, codes: Sequence[CodeObject]) -> Iterator[DecodedObject]:
         """Each with what is decoded from it, and without its bytes where those can be read again."""

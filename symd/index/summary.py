@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgpack
 
 from symd.errors import DataLoss
-from symd.formats.containers.format import Lazy, LazyMapping
+from symd.formats.lazy import Lazy, LazyMapping
 from symd.model.code import NO_FACTS
 from symd.model.summaries import (
     UNPACKING,
@@ -32,20 +32,20 @@ _LONG = 256 << 10
 """Bytes; as many kernels as few modules have."""
 _READ_BYTES = 1 << 20
 """Bytes of a long summary that are read at a time."""
-MOST_FACTS = 256 << 10
+MAX_FACTS = 256 << 10
 """Bytes of the facts of one kernel or code object, and of its notes, packed. In answers they take up to a hundred times
 as much memory, and whoever makes a file says how many arguments a kernel has: those of real ones take some 50 KB at
 most."""
-MOST_VALUES = 1 << 14
+MAX_VALUES = 1 << 14
 """Values in the facts of one kernel or code object; those of real ones have some thousand at most, and each takes as
 much memory as hundred bytes of text."""
-MOST_CONTAINER_FACTS = 4 << 20
-MOST_CONTAINER_VALUES = 1 << 16
+MAX_CONTAINER_FACTS = 4 << 20
+MAX_CONTAINER_VALUES = 1 << 16
 """Values in the facts of one container: fat binaries list what they hold."""
-MOST_DESCRIBED = 128 << 20
+MAX_DESCRIBED = 128 << 20
 """Bytes of a summary, packed, beyond which facts of its kernels and code objects are left out: whoever looks at one has
 all of it in memory, and a file that compresses well says very much."""
-MOST_KERNELS = 500_000
+MAX_KERNELS = 500_000
 """Kernels of a module that are listed; libraries of ROCm have 90,000. All are found by name."""
 Packed: TypeAlias = bytes | memoryview
 _NO_MSGPACK = (ValueError, TypeError, msgpack.UnpackException)
@@ -63,13 +63,13 @@ def pack(summary: ModuleSummary) -> bytes:
 def is_too_much(size: int, kernels: int) -> bool:
     """Whether the packed objects of a module, of so many bytes together, with so many kernels, have to be
     ``shortened``."""
-    return size > MOST_DESCRIBED or kernels > MOST_KERNELS
+    return size > MAX_DESCRIBED or kernels > MAX_KERNELS
 
 
 def shortened(objects: Iterable[Packed]) -> list[bytes]:
     """What ``pack_objects`` made of the objects of a module, where all of that is too much: without facts and notes,
     and with those kernels alone of which there may be so many, and whose names leave room."""
-    found, most, size = [], MOST_KERNELS, MOST_DESCRIBED
+    found, most, size = [], MAX_KERNELS, MAX_DESCRIBED
     for each in objects:
         brief, listed = _in_brief(each, most, size)
         found.append(brief)
@@ -87,7 +87,7 @@ def pack_objects(items: Iterable[ObjectSummary]) -> Iterator[bytes]:
                 packed = pack(tuple(item))
             except UnicodeEncodeError:
                 packed = _packed(tuple(item))
-        yield packed if 0 < len(packed) <= MOST_VALUES else _pack_large(item)
+        yield packed if 0 < len(packed) <= MAX_VALUES else _pack_large(item)
 
 
 def _pack_large(item: ObjectSummary) -> bytes:
@@ -117,7 +117,7 @@ _LEFT_OUT = msgpack.packb({"left_out": "the module has too many facts"})
 _NO_NOTES = msgpack.packb(["notes are not shown: the module has too many"])
 
 
-def _packed_facts(facts: Mapping[str, Any], most: int = MOST_FACTS, values: int = MOST_VALUES) -> bytes:
+def _packed_facts(facts: Mapping[str, Any], most: int = MAX_FACTS, values: int = MAX_VALUES) -> bytes:
     packed = _packed(facts)
     if len(packed) > most:
         return _packed({"left_out": f"facts of {len(packed):,} bytes, more than {most:,}"})
@@ -130,37 +130,38 @@ _HOLD_NOTHING = frozenset({bool, float, int, str, type(None)})
 """Types of values without values inside."""
 
 
-def _has_more_values(facts: Mapping[str, Any], room: int) -> bool:
-    """Whether they are more than ``room``, those inside values counted."""
+def _has_more_values(facts: Mapping[str, Any], most: int) -> bool:
+    """Whether they are more than ``most``, those inside values counted."""
     waiting: list[Any] = [facts]
-    while waiting and room >= 0:
+    left = most
+    while waiting and left >= 0:
         value = waiting.pop()
         if isinstance(value, Mapping):
             value = [*value.values()]
         if isinstance(value, list | tuple):
-            room -= len(value)
+            left -= len(value)
             if not _HOLD_NOTHING.issuperset(map(type, value)):  # most are long lists of numbers
                 waiting += value
-    return room < 0
+    return left < 0
 
 
 def _packed_notes(notes: Sequence[str]) -> bytes:
     packed = _packed(notes)
-    if len(packed) <= MOST_FACTS:
+    if len(packed) <= MAX_FACTS:
         return packed
-    return _packed([f"{len(notes):,} notes are not shown: they take {len(packed):,} bytes, more than {MOST_FACTS:,}"])
+    return _packed([f"{len(notes):,} notes are not shown: they take {len(packed):,} bytes, more than {MAX_FACTS:,}"])
 
 
 def _packed_containers(items: Sequence[ContainerSummary]) -> Iterator[bytes]:
     """Facts for which all of them leave no room are left out."""
     yield msgpack.Packer().pack_array_header(len(items))
-    room = MOST_DESCRIBED
+    left = MAX_DESCRIBED
     for *before, facts in items:
         yield msgpack.Packer().pack_array_header(len(ContainerSummary._fields))
         yield from map(_packed, before)
-        packed = _packed_facts(facts, MOST_CONTAINER_FACTS, MOST_CONTAINER_VALUES)
-        room -= len(packed)
-        yield packed if room >= 0 else min(packed, _LEFT_OUT, key=len)
+        packed = _packed_facts(facts, MAX_CONTAINER_FACTS, MAX_CONTAINER_VALUES)
+        left -= len(packed)
+        yield packed if left >= 0 else min(packed, _LEFT_OUT, key=len)
 
 
 def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
@@ -168,13 +169,13 @@ def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
     pack = msgpack.Packer(unicode_errors="surrogatepass").pack
     known: dict[int, tuple[bytes, Mapping[str, Any]]] = {}
     found: list[bytes] = []
-    for *place, facts in kernels:
+    for *head, facts in kernels:
         if isinstance(facts, LazyMapping):
-            facts = facts.plain()  # noqa: PLW2901 - the same facts
+            facts = facts.value()  # noqa: PLW2901 - the same facts
         packed = known.get(id(facts))
         if packed is None:
             packed = known[id(facts)] = _packed_facts(facts), facts  # which stays, so that nothing else gets its id
-        found += _KERNEL, pack(place)[1:], packed[0]
+        found += _KERNEL, pack(head)[1:], packed[0]
     return found
 
 
@@ -190,17 +191,17 @@ def _in_brief(item: Packed, most: int, size: int) -> tuple[bytes, int]:
         _expect(fields, len(KernelSummary._fields))
         for _ in range(len(KernelSummary._fields) - 1):
             fields.skip()
-        place = item[begin : fields.tell()]
+        kernel = item[begin : fields.tell()]
         facts = _skipped(fields, item, _LEFT_OUT)
-        left -= len(place) + len(facts)
+        left -= len(kernel) + len(facts)
         if 2 * number == len(kernels) < 2 * most and left >= 0:
-            kernels += place, facts
+            kernels += kernel, facts
     listed = len(kernels) // 2
     facts, notes = _skipped(fields, item, _LEFT_OUT), _skipped(fields, item, _NO_NOTES)
     if listed < count:
-        why = f"the module has more than {MOST_KERNELS:,}"
+        why = f"the module has more than {MAX_KERNELS:,}"
         if listed < most:
-            why = f"the names of all take more than {MOST_DESCRIBED:,} bytes"
+            why = f"the names of all take more than {MAX_DESCRIBED:,} bytes"
         note = f"{counted(count - listed, 'kernel')} {plural(count - listed, 'is', 'are')} not listed: {why}"
         notes = _packed([*msgpack.unpackb(notes), note])
     return b"".join([head, msgpack.Packer().pack_array_header(listed), *kernels, facts, notes]), listed
@@ -228,7 +229,7 @@ def _plain(value: object) -> Any:
     if value is NO_FACTS:  # which takes ten times as long to be told below
         return {}
     if isinstance(value, Lazy):
-        return value.plain()
+        return value.value()
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, int):
@@ -245,11 +246,11 @@ class PackedFacts(LazyMapping):
     def __init__(self, data: bytes) -> None:
         super().__init__(partial(_unpacked, data))
 
-    def plain(self) -> Any:
+    def value(self) -> Any:
         return self._read()
 
     def items(self) -> ItemsView[str, Any]:
-        facts: dict[str, Any] = self.plain()
+        facts: dict[str, Any] = self.value()
         return facts.items()
 
 

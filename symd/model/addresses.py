@@ -239,8 +239,8 @@ def wrong_query(query: object) -> BadQuery:
     return BadQuery(f"{kind_of(query)} is not a query", hint=_QUERY_HINT)
 
 
-def _bad(text: str, what: str, hint: str = _HINT) -> BadQuery:
-    return BadQuery(f"{_shown(text)!r}: {what}", hint=hint, metadata={"query": _shown(text)})
+def _bad(text: str, what: str) -> BadQuery:
+    return BadQuery(f"{_shown(text)!r}: {what}", hint=_HINT, metadata={"query": _shown(text)})
 
 
 def _shown(text: str) -> str:

@@ -80,9 +80,7 @@ class Locations:
     @property
     def start_lines(self) -> U32:
         """``start_line``, 0 where it is not known."""
-        if self.start_line is not None:
-            return self.start_line
-        return no_numbers(len(self))
+        return no_numbers(len(self)) if self.start_line is None else self.start_line
 
     def frames(self, number: int) -> tuple[Frame, ...]:
         """The frames of one location, innermost first. A text that several have is one object: it is as long as whoever
@@ -159,7 +157,7 @@ class Answers(Sequence[Answer]):
     def __getitem__(self, at: slice) -> Sequence[Answer]: ...
     def __getitem__(self, at: int | slice) -> Answer | Sequence[Answer]:
         if isinstance(at, slice):
-            return list(self._rows(range(len(self))[at]))
+            return list(rows(self, range(len(self))[at]))
         number = int(self.location[at])
         reason = Reason(int(self.locations.reason[number]))
         kernel = self.locations.strings[self.locations.kernel[number]] or None
@@ -193,10 +191,7 @@ class Answers(Sequence[Answer]):
 
     def __iter__(self) -> Iterator[Answer]:
         """One after the other; answers of one location share their frames."""
-        return self._rows(range(len(self)))
-
-    def _rows(self, every: range) -> Iterator[Answer]:
-        return rows(self, every)
+        return rows(self, range(len(self)))
 
 
 Flags = NDArray[np.bool_]

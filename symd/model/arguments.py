@@ -243,16 +243,8 @@ def checked_object(path: str) -> str:
 
 def checked_kernel(kernel: str | None) -> str | None:
     """Raises BadQuery for what is no name of a kernel; None: none is named."""
-    return (
-        None
-        if kernel is None
-        else of_kind(
-            kernel,
-            str,
-            "pass a text such as kernel.name; symbolize_origins takes several kernels",
-            "the name of a kernel",
-        )
-    )
+    hint = "pass a text such as kernel.name; symbolize_origins takes several kernels"
+    return None if kernel is None else of_kind(kernel, str, hint, "the name of a kernel")
 
 
 def checked_section(section: str | SupportsIndex | None) -> str | int | None:

@@ -48,7 +48,8 @@ class DataColumns(dict[str, DataColumn]):
                 codes, categories = _used(values, texts, missing, absent=-1)
                 found[name] = pd.Series(pd.Categorical.from_codes(codes, pd.Index(categories, dtype=str)))
             elif missing is not None:
-                found[name] = pd.Series(pd.arrays.IntegerArray(_whole(values), missing))
+                whole: NDArray[np.unsignedinteger] = values.astype(np.uint64 if values.itemsize > 4 else np.uint32)
+                found[name] = pd.Series(pd.arrays.IntegerArray(whole, missing))
             else:
                 found[name] = pd.Series(values)
         return pd.DataFrame(found)
@@ -110,10 +111,6 @@ def listing_columns(listing: Listing) -> DataColumns:
     number = np.arange(len(listing), dtype=np.uint32)
     own = {"size": DataColumn(listing.size.astype(np.uint32)), "text": DataColumn(number, list(listing.text))}
     return DataColumns(own | answer_columns(listing.answers))
-
-
-def _whole(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
-    return values.astype(np.uint64 if values.itemsize > 4 else np.uint32)
 
 
 def _not_installed(package: str) -> ToolMissing:

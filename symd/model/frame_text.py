@@ -41,12 +41,12 @@ def is_named_by_source(function: str | None, file: str | None) -> bool:
     return file is not None and file.endswith(PYTHON_SUFFIX) and (not function or CUTE_SYMBOL in function)
 
 
-class NotPlain(Exception):
-    """The answer is not plain, or the file is not what it should be: whoever reads everything answers. Its
+class NeedsIndex(Exception):
+    """No answer without an index, or the file is not what it should be: whoever reads everything answers. Its
     message says why."""
 
 
-def log_not_plain(file: str, reason: Exception) -> None:
+def log_needs_index(file: str, reason: Exception) -> None:
     """Log at debug level why the answer about a file is left to the command line. Only if something has imported
     ``logging`` already, which is slow to import."""
     logging = sys.modules.get("logging")

@@ -30,7 +30,7 @@ def is_utf8(text: str) -> bool:
 
 
 def in_utf8(text: str) -> str:
-    """The text, with other bytes of a file's name escaped."""
+    """The text, with other bytes of a file's name escaped, as where it is printed."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -53,11 +53,6 @@ def checked_text(text: str, what: str, hint: str) -> str:
             f"{text[error.start]!r} in {what} is not a character", hint="pass text that UTF-8 can say"
         ) from None
     return text
-
-
-def file_label(name: str) -> str:
-    """The label of a file's name: bytes of it that are no UTF-8 are escaped, as where it is printed."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def checked_label(label: str) -> str:

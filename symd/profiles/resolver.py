@@ -24,7 +24,7 @@ from symd.model.columns import I64, U64
 from symd.model.identities import is_digest
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.summaries import ModuleSummary, ObjectSummary
-from symd.model.texts import file_label
+from symd.model.texts import in_utf8
 from symd.query.function_names import SymbolsByWord
 
 _SIMD = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
@@ -33,7 +33,7 @@ _CODE_FILE = re.compile(r".+\.(?:co|hsaco|cubin|fatbin|zebin|dbg|elf|so|o|bin|ou
 """What files with code are called, and hardly any function."""
 _TARGETS: Final = {"co": "gfx", "hsaco": "gfx", "cubin": "sm_"}
 """How files of one vendor's code end, and what its targets begin with."""
-_BUILD_ID = re.compile(f"(?:[0-9a-f]{{2}}){{{debug_ids.SHORTEST // 2},{debug_ids.LONGEST // 2}}}")
+_BUILD_ID = re.compile(f"(?:[0-9a-f]{{2}}){{{debug_ids.MIN_DIGITS // 2},{debug_ids.MAX_DIGITS // 2}}}")
 _HASH_OF_OTLP = 32
 """Digits of OTLP's htlhash, a hash of a file that profiles have in place of its build ID."""
 _SUGGESTED = 3
@@ -303,7 +303,7 @@ class Resolver:
         if self._read_uri is None:
             return None
         if uri not in self._loaded:
-            self._loaded[uri] = self.symbolizer.add(self._read_uri(uri), file_label(uri)).sha256
+            self._loaded[uri] = self.symbolizer.add(self._read_uri(uri), in_utf8(uri)).sha256
         self.unknown = {names: build_id for names, build_id in self.unknown.items() if uri not in names}
         return IdentifiedModule(self._loaded[uri])
 

@@ -33,9 +33,9 @@ from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.sources import PathRule
 from symd.query.code_places import CodePlaces, has_doubted_line
 from symd.query.function_names import starts_of_each, suggestions
-from symd.query.names import LONGEST, find_names
+from symd.query.names import MAX_PATTERN, find_names
 from symd.query.source_files import Remapping, base_name, matching
-from symd.query.symbolize import QueryBudget
+from symd.query.symbolize import NameSearchBudget
 
 
 def locate(
@@ -300,11 +300,11 @@ def locate_named(
 ) -> Located:
     """The addresses of a place in the text sections ``chosen``, which are of the code object at ``path`` where one is
     meant; or the reason why there are none. Raises ``BadQuery`` for a query of another kind, and ``LimitExceeded``."""
-    budget = QueryBudget()
+    budget = NameSearchBudget()
     if not isinstance(wanted, (FunctionName, KernelName)):
         return _locate_query(index, wanted, path, chosen, rules, budget)
     kinds = _CALLABLE if isinstance(wanted, FunctionName) else frozenset((NameKind.KERNEL,))
-    named = 0 < len(wanted.name) <= LONGEST
+    named = 0 < len(wanted.name) <= MAX_PATTERN
     items = find_names(index, NameQuery(wanted.name, kinds=kinds), path) if named else ()
     begins = list(_own(index, items))
     if isinstance(wanted, FunctionName):
@@ -319,7 +319,9 @@ def locate_named(
     return Located(wanted, places.entered(owner.astype(np.int64), is_possible))
 
 
-def _like(index: Index, wanted: FunctionName | KernelName, path: str | None, budget: QueryBudget) -> tuple[str, ...]:
+def _like(
+    index: Index, wanted: FunctionName | KernelName, path: str | None, budget: NameSearchBudget
+) -> tuple[str, ...]:
     """The names of functions, or of kernels, that may be meant by one that does not exist."""
     if isinstance(wanted, KernelName):
         kernels = find_names(index, NameQuery("*", Match.GLOB, frozenset((NameKind.KERNEL,))), path)
@@ -375,7 +377,7 @@ def _locate_query(
     path: str | None,
     chosen: Column,
     rules: Sequence[PathRule],
-    budget: QueryBudget,
+    budget: NameSearchBudget,
 ) -> Located:
     columns = index.columns
     refusal = Refusal.OUTSIDE_TEXT
@@ -401,7 +403,7 @@ def _locate_query(
         refusal = Refusal.PAST_END
         if not starts:
             refusal, candidates = Refusal.NO_SUCH_FUNCTION, _like(index, FunctionName(wanted.kernel), path, budget)
-        found = [(each.section, each.offset + wanted.offset) for each in starts if wanted.offset < each.room]
+        found = [(each.section, each.offset + wanted.offset) for each in starts if wanted.offset < each.bytes_left]
     else:
         raise wrong_query(wanted)
     if not found:

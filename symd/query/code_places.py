@@ -70,7 +70,7 @@ class OwnerSpans:
 
     def _by_own_scope(self, locations: I64) -> tuple[I64, NDArray[np.bool_]]:
         """(who each location belongs to by its own scope, whether no scope reaches it)."""
-        owner = self._index.location_owner[locations].astype(np.int64)
+        owner = self._index.derived.locations.owner[locations].astype(np.int64)
         symbol, function = self._symbols
         if len(symbol):
             at = np.minimum(np.searchsorted(symbol, owner), len(symbol) - 1)

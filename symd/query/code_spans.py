@@ -23,7 +23,7 @@ from symd.model.columns import I64, U8, U32, U64
 from symd.model.debug_info import RowFlag
 from symd.model.line_tables import Around, CodePart, CodeSpan, Instructions
 from symd.query import function_names
-from symd.query.symbolize import QueryBudget, symbolize_one
+from symd.query.symbolize import NameSearchBudget, symbolize_one
 
 _SHOWN = 8
 """The most names or places that an error lists."""
@@ -31,14 +31,14 @@ _SHOWN = 8
 Rows = NDArray[np.intp]
 
 
-def spans(index: Index, within: CodePart, path: str | None, budget: QueryBudget | None = None) -> list[CodeSpan]:
+def spans(index: Index, within: CodePart, path: str | None, budget: NameSearchBudget | None = None) -> list[CodeSpan]:
     """The bytes that are meant, in the order of the index; of a place one byte, of a kernel without code none. Raises
     ObjectNotFound where there is no code object at ``path``, KernelNotFound where there is no such function or it has
     no code, NotFound where there is no code there, BadQuery where several functions or places could be meant, and what
     ``budget`` raises."""
     if path is not None and not index.has_object(path):
         raise ObjectNotFound.at(path, index.objects)
-    budget = budget or QueryBudget()
+    budget = budget or NameSearchBudget()
     match within:
         case str():
             return _of_function(index, within, path, budget)
@@ -55,7 +55,7 @@ def spans(index: Index, within: CodePart, path: str | None, budget: QueryBudget 
             assert_never(never)
 
 
-def _of_function(index: Index, name: str, path: str | None, budget: QueryBudget) -> list[CodeSpan]:
+def _of_function(index: Index, name: str, path: str | None, budget: NameSearchBudget) -> list[CodeSpan]:
     paths = (
         [index.objects[number] for number in index.reported_objects(path)]
         if index.columns.object_compiler_input.all()
@@ -64,7 +64,7 @@ def _of_function(index: Index, name: str, path: str | None, budget: QueryBudget)
     places = [place for each in paths for place in function_names.starts(index, name, each, budget)]
     if not places:
         raise _no_function(index, name, path, budget)
-    found = [(each, _extent(index, each)) for each in places if each.room or index.kernels_named(name)]
+    found = [(each, _extent(index, each)) for each in places if each.bytes_left or index.kernels_named(name)]
     if not found:
         raise KernelNotFound(f"{name!r} has no code", hint="the compiler left no instructions of it")
     names = sorted({called for _, (called, _) in found})
@@ -78,7 +78,7 @@ def function_extents(index: Index, name: str, path: str | None) -> list[tuple[in
     entries = [each for each in index.kernels_named(name) if each.size and index.is_chosen(each.section, path)]
     if entries:
         return [(each.section, each.offset, each.size) for each in entries]
-    found = [each for each in function_names.starts(index, name, path) if each.room]
+    found = [each for each in function_names.starts(index, name, path) if each.bytes_left]
     return [(each.section, each.offset, _extent(index, each)[1]) for each in found]
 
 
@@ -90,13 +90,13 @@ def _extent(index: Index, start: Start) -> tuple[str, int]:
     rows = np.flatnonzero((functions.section == start.section + 1) & (functions.offset == start.offset))
     if len(kernels):
         size = max(columns.kernel_size[kernels].tolist())
-        return index.strings[columns.kernel_name.item(kernels[0])], min(size, start.room)
+        return index.strings[columns.kernel_name.item(kernels[0])], min(size, start.bytes_left)
     row = rows[np.argmax(functions.size[rows])]
     linkage = index.strings[functions.linkage_name.item(row)]
-    return linkage or index.strings[functions.name.item(row)], min(functions.size.item(row), start.room)
+    return linkage or index.strings[functions.name.item(row)], min(functions.size.item(row), start.bytes_left)
 
 
-def _no_function(index: Index, name: str, path: str | None, budget: QueryBudget) -> KernelNotFound:
+def _no_function(index: Index, name: str, path: str | None, budget: NameSearchBudget) -> KernelNotFound:
     spirv = next((each.section for each in index.kernels_named(name)), None) if path is None else None
     if spirv is not None:
         return KernelNotFound(
@@ -112,7 +112,7 @@ def _unknown(name: str, like: Sequence[str]) -> KernelNotFound:
     return KernelNotFound(f"there is no function {name!r}", hint=hint, metadata={"function": name[:200]})
 
 
-def _of_place(index: Index, query: Query, path: str | None, budget: QueryBudget) -> CodeSpan:
+def _of_place(index: Index, query: Query, path: str | None, budget: NameSearchBudget) -> CodeSpan:
     answer = symbolize_one(index, query, path, budget)
     if answer.path is None or answer.section_index is None or answer.section_offset is None:
         raise _no_place(query, answer)

@@ -11,13 +11,13 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-LONGEST = 1 << 15
+MAX_LENGTH = 1 << 15
 """Characters of a mangled name that is read."""
-_DEEPEST = 400
-_MOST_CHARACTERS = 1 << 18
+_MAX_DEPTH = 400
+_MAX_CHARACTERS = 1 << 18
 """Characters of a part of a name. A substitution repeats what was before, so that a short name can read as a very
 long one."""
-_MOST_WRITTEN = 1 << 22
+_MAX_WRITTEN = 1 << 22
 """Characters of all parts, and the parts of these, together: what reading one name takes."""
 _NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _SEQUENCE = re.compile(r"([0-9A-Z]*)_", re.ASCII)
@@ -103,7 +103,7 @@ WORDS = (
 def demangled(mangled: str, parameters: Parameters = Parameters.HERE) -> str | None:
     """``void shading::march<float>(float, int)`` for ``_ZN7shading5marchIfEEvT_i``; None for what is not mangled, or
     has parts that are not understood."""
-    if not mangled.startswith("_Z") or len(mangled) > LONGEST:
+    if not mangled.startswith("_Z") or len(mangled) > MAX_LENGTH:
         return None
     try:
         return _Reader(mangled, parameters).whole()
@@ -224,7 +224,7 @@ class _Reader:
     def _deeper(self, read: Callable[[], _Read]) -> _Read:
         self._depth += 1
         self._characters += 1
-        if self._depth > _DEEPEST:
+        if self._depth > _MAX_DEPTH:
             raise _UnknownPart
         part = read()
         self._depth -= 1
@@ -234,7 +234,7 @@ class _Reader:
         """The part, with its characters counted. Raises _UnknownPart where it, or all together, are too long."""
         size = _size(part)
         self._characters += size
-        if size > _MOST_CHARACTERS or self._characters > _MOST_WRITTEN:
+        if size > _MAX_CHARACTERS or self._characters > _MAX_WRITTEN:
             raise _UnknownPart
         return part
 
@@ -358,8 +358,8 @@ class _Reader:
     def _with_arguments(self, name: _Name, *, of_function: bool) -> _Name:
         arguments = self._template_arguments(of_function=of_function)
         text = self._within_limits(_each(lambda own, *each: f"{own}{_in_angles(each)}", name.text, *arguments))
-        plain = name.last and not name.last.startswith(("~", "\0"))
-        return name._replace(text=text, returns=bool(plain))
+        returns = name.last and not name.last.startswith(("~", "\0"))
+        return name._replace(text=text, returns=bool(returns))
 
     def _unqualified(self, around: _Name | None) -> _Name:
         """The next part of a name, behind what stands ``around`` it."""
@@ -424,7 +424,7 @@ class _Reader:
     def _source_name(self) -> str:
         length = self._match(_NUMBER)[0]
         first = self._at
-        self._at += int(length) if len(length) < 6 else LONGEST
+        self._at += int(length) if len(length) < 6 else MAX_LENGTH
         if self._at > len(self._source) or first == self._at:
             raise _UnknownPart
         return self._source[first : self._at]

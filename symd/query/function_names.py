@@ -19,21 +19,21 @@ from symd.model.answers import Candidate
 from symd.model.cancellation import check_cancelled
 from symd.model.columns import I64
 from symd.query.function_spellings import (
-    LONGEST,
+    MAX_LENGTH,
     Key,
     Spelled,
+    compact,
     meaning,
-    plain,
     spellings,
     taken_apart,
     ways_to_read,
     words_in,
 )
-from symd.query.symbolize import QueryBudget
+from symd.query.symbolize import NameSearchBudget
 
 CHARACTERS_A_NAME = 2_000
 """About so many characters are searched for a word in the time that it takes to take one name apart."""
-_MOST_HELD_AGAINST = 64
+_MAX_HELD_AGAINST = 64
 """A function's name is searched for the words of so many names that are asked for, before it is taken apart."""
 _NAME_BITS = 32
 _NAME_MASK = (1 << _NAME_BITS) - 1
@@ -42,7 +42,7 @@ _NAME_MASK = (1 << _NAME_BITS) - 1
 class NameSearch:
     """What names mean that no kernel and no symbol has as they stand. ``budget`` is that of the question."""
 
-    def __init__(self, budget: QueryBudget) -> None:
+    def __init__(self, budget: NameSearchBudget) -> None:
         self._budget = budget
 
     def starts_of_each(self, index: Index, names: Iterable[str], path: str | None) -> dict[str, list[Start]]:
@@ -59,17 +59,19 @@ class NameSearch:
         return symbols_meant(asked, symbols, self._budget)
 
 
-def starts(index: Index, name: str, path: str | None, budget: QueryBudget | None = None) -> list[Start]:
+def starts(index: Index, name: str, path: str | None, budget: NameSearchBudget | None = None) -> list[Start]:
     """Where functions of that name begin, in what ``path`` chooses: those of the first kind of name that has it."""
-    return starts_of_each(index, (name,), path, budget or QueryBudget())[name]
+    return starts_of_each(index, (name,), path, budget or NameSearchBudget())[name]
 
 
-def starts_of_each(index: Index, names: Iterable[str], path: str | None, budget: QueryBudget) -> dict[str, list[Start]]:
+def starts_of_each(
+    index: Index, names: Iterable[str], path: str | None, budget: NameSearchBudget
+) -> dict[str, list[Start]]:
     """Where functions of each of ``names`` begin, in what ``path`` chooses: those of the first kind of name that has
     it. The time grows with the module's names and with ``names``, not with one times the other. Raises what
     ``budget`` raises."""
     found: dict[str, list[Start]] = {name: [] for name in names}
-    missing = [name for name in found if len(name) <= LONGEST]
+    missing = [name for name in found if len(name) <= MAX_LENGTH]
     for lookup in (_kernels, _symbols, _readable_symbols, _readable, _small_letters, _entry_points):
         for name, places in lookup(index, missing, path, budget):
             found[name] = list(dict.fromkeys(places))
@@ -83,12 +85,12 @@ _Found = Iterator[tuple[str, Iterable[Start]]]
 """Names, and where functions of these begin."""
 
 
-def _kernels(index: Index, names: Sequence[str], path: str | None, _effort: QueryBudget) -> _Found:
+def _kernels(index: Index, names: Sequence[str], path: str | None, _effort: NameSearchBudget) -> _Found:
     for name in names:
         yield name, index.kernel_starts(name, path)
 
 
-def _symbols(index: Index, names: Sequence[str], path: str | None, _effort: QueryBudget) -> _Found:
+def _symbols(index: Index, names: Sequence[str], path: str | None, _effort: NameSearchBudget) -> _Found:
     numbers, called = index.strings.equal_to(names), _symbol_names(index)
     near = np.flatnonzero(np.isin(called, [number for own in numbers.values() for number in own]))
     rows: dict[int, list[int]] = {}
@@ -104,7 +106,7 @@ def _symbol_names(index: Index) -> Column:
     return index.columns.owner_name[np.where(functions.symbol > 0, functions.symbol, functions.owner)]
 
 
-def _readable_symbols(index: Index, names: Sequence[str], path: str | None, budget: QueryBudget) -> _Found:
+def _readable_symbols(index: Index, names: Sequence[str], path: str | None, budget: NameSearchBudget) -> _Found:
     """What kernels and symbols may be called."""
     columns, called = index.columns, _symbol_names(index)
     asked = _asked(names)
@@ -117,7 +119,7 @@ def _readable_symbols(index: Index, names: Sequence[str], path: str | None, budg
         yield name, [*kernels, *_placed(index, rows, path)]
 
 
-def _readable(index: Index, names: Sequence[str], path: str | None, budget: QueryBudget) -> _Found:
+def _readable(index: Index, names: Sequence[str], path: str | None, budget: NameSearchBudget) -> _Found:
     """What functions may be called in debug data. Those that are called the same are compared once."""
     functions, strings, asked = index.functions, index.strings, _asked(names)
     rows = np.flatnonzero(functions.section > 0)
@@ -137,7 +139,7 @@ def _asked(names: Iterable[str]) -> dict[str, Spelled]:
     return {name: spelled for name in names if name and (spelled := taken_apart(name)).path[-1].name}
 
 
-def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort: QueryBudget) -> _Found:
+def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort: NameSearchBudget) -> _Found:
     """Kernels of machine code by the names of the entry points that they were compiled from. Drivers and compilers take
     that of the function behind, where it has another."""
     columns, functions = index.columns, index.functions
@@ -170,7 +172,7 @@ _Number = TypeVar("_Number")
 
 
 def _meant(
-    asked: Mapping[str, Spelled], functions: Iterable[tuple[_Number, Sequence[str]]], budget: QueryBudget
+    asked: Mapping[str, Spelled], functions: Iterable[tuple[_Number, Sequence[str]]], budget: NameSearchBudget
 ) -> Iterator[tuple[str, list[_Number]]]:
     """The functions, given with all their names, that each of the names asked for means best."""
     compared = Compared(asked, budget.spend)
@@ -182,7 +184,7 @@ def _meant(
         yield name, by_meaning[max(by_meaning)]
 
 
-def symbols_meant(asked: Iterable[str], symbols: Iterable[str], budget: QueryBudget) -> dict[str, list[str]]:
+def symbols_meant(asked: Iterable[str], symbols: Iterable[str], budget: NameSearchBudget) -> dict[str, list[str]]:
     """The symbols that each name means best, as ``starts_of_each`` finds them where no symbol has that very name."""
     return dict(_meant(_asked(asked), ((each, (each,)) for each in symbols), budget))
 
@@ -191,13 +193,13 @@ class SymbolsByWord:
     """Symbols, and which of them names mean that are asked for one after the other."""
 
     def __init__(self, symbols: Iterable[str]) -> None:
-        self._symbols = [each for each in symbols if each and len(each) <= LONGEST]
+        self._symbols = [each for each in symbols if each and len(each) <= MAX_LENGTH]
         self._holding: dict[str, list[str]] = {}
         self._ways: dict[tuple[str, bool], tuple[Spelled, ...]] = {}
 
     def meant_by(self, name: str) -> list[str]:
         """The symbols that a name means best."""
-        wanted = taken_apart(name) if name and len(name) <= LONGEST else None
+        wanted = taken_apart(name) if name and len(name) <= MAX_LENGTH else None
         if wanted is None or not wanted.path[-1].name:
             return []
         found: dict[int, list[str]] = {}
@@ -221,7 +223,7 @@ class SymbolsByWord:
         return self._ways[key]
 
 
-def _small_letters(index: Index, names: Sequence[str], path: str | None, budget: QueryBudget) -> _Found:
+def _small_letters(index: Index, names: Sequence[str], path: str | None, budget: NameSearchBudget) -> _Found:
     """Names in capital letters, as Fortran's sources may have them: its compilers write small ones."""
     small = {in_small_letters(name): name for name in names}
     small.pop("", None)
@@ -265,20 +267,20 @@ class Compared:
             yield way
 
     def _may_be_meant(self, text: str) -> bool:
-        if not 0 < len(text) <= LONGEST or not self._holds_an_anchor(text):
+        if not 0 < len(text) <= MAX_LENGTH or not self._holds_an_anchor(text):
             return False
         words, characters = words_in(text)
         self._spend(characters)
         held = self._by_anchor.keys() if words is None else (words | {""}) & self._by_anchor.keys()
         anchors = [self._by_anchor[word] for word in held]
         asked = sum(map(len, anchors))
-        return asked > _MOST_HELD_AGAINST or any(
+        return asked > _MAX_HELD_AGAINST or any(
             all(word in text for word in needs) for each in anchors for needs in each
         )
 
     def _holds_an_anchor(self, text: str) -> bool:
         anchors = self._by_anchor
-        return len(anchors) > _MOST_HELD_AGAINST or any(word in text for word in anchors)
+        return len(anchors) > _MAX_HELD_AGAINST or any(word in text for word in anchors)
 
 
 def _placed(index: Index, rows: Iterable[int], path: str | None) -> Iterator[Start]:
@@ -295,7 +297,7 @@ MAX_CHARACTERS_COMPARED = 1_000_000
 """Letters of the names that are looked at, the first of the module."""
 MAX_COMPARED = 40
 """The most names of a module whose spellings are compared with one name."""
-_LEAST_ALIKE = 0.4
+_MIN_SIMILARITY = 0.4
 """Share of pairs of neighboring characters that two names have in common, below which one is no suggestion for the
 other."""
 _END = "\n"
@@ -314,7 +316,7 @@ class _ComparedNames(NamedTuple):
 
 
 def suggestions(
-    index: Index, names: Sequence[str], path: str | None, budget: QueryBudget
+    index: Index, names: Sequence[str], path: str | None, budget: NameSearchBudget
 ) -> list[tuple[Candidate, ...]]:
     """For each of ``names``, which do not exist, the functions whose names are most like it, the best first. Raises
     what ``budget`` raises."""
@@ -325,7 +327,7 @@ def suggestions(
     spelled: dict[int, list[set[str]]] = {}
     found = []
     for name in names:
-        ranked = _ranked(texts, plain(name), spelled, budget) if len(name) <= LONGEST else []
+        ranked = _ranked(texts, compact(name), spelled, budget) if len(name) <= MAX_LENGTH else []
         found.append(tuple(_candidates(index, rows, texts, ranked)))
     return found
 
@@ -337,7 +339,7 @@ def _texts(index: Index, numbers: Column) -> _ComparedNames:
         characters += len(text)
         if characters > MAX_CHARACTERS_COMPARED:
             break
-        if text and len(text) <= LONGEST:
+        if text and len(text) <= MAX_LENGTH:
             names.append(text)
             kept.append(number)
     pairs = _pairs_of("".join(f"{_END}{name}{_END}" for name in names))
@@ -351,7 +353,9 @@ def _pairs_of(text: str) -> Column:
     return characters[:-1] << 8 | characters[1:]
 
 
-def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]], budget: QueryBudget) -> list[int]:
+def _ranked(
+    texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]], budget: NameSearchBudget
+) -> list[int]:
     """Which of the texts are like a name, or have its letters in another order, the best first. ``spelled`` keeps what
     was spelled out."""
     wanted, letters = _pairs(name), sorted(name.lower())
@@ -363,7 +367,7 @@ def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]]
             budget.spend(sum(map(len, each)))
             spelled[at] = [_pairs(other) for other in each]
         alike = max(_alike(wanted, pairs) for pairs in spelled[at])
-        if alike >= _LEAST_ALIKE or sorted(text.lower()) == letters:
+        if alike >= _MIN_SIMILARITY or sorted(text.lower()) == letters:
             found.append((alike, -len(text), text, at))
     return [at for *_, at in sorted(found, reverse=True)]
 

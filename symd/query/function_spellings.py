@@ -13,15 +13,15 @@ from typing import NamedTuple
 from symd.query import rust_names
 from symd.query.demangled import WORDS, Parameters, demangled
 
-LONGEST = 1 << 16
+MAX_LENGTH = 1 << 16
 """Characters of a name that is looked for or compared."""
-_DEEPEST = 200
+_MAX_DEPTH = 200
 """Brackets around a part of a name that is taken apart."""
 _IDENTIFIER = re.compile(r"\w+")
 _NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _MANGLED = re.compile(r"_[ZRD]")
-_MOST_READ = 1 << 20
-_LONGEST_LENGTH = 4
+_MAX_READ = 1 << 20
+_MAX_LENGTH_DIGITS = 4
 """Digits of the number in front of an identifier that says how long it is."""
 _SPACES = re.compile(r"(?<![\w]) +| +(?![\w])")
 _TOKEN = re.compile(
@@ -160,7 +160,7 @@ def _path_of_other_languages(name: str) -> list[str]:
         return ["::".join(re.findall(r"[MSFP]([a-z0-9_]+)", name))]
     parts, at = [], len("_D")
     while name.startswith("_D") and (length := _NUMBER.match(name, at)):
-        at = length.end() + int(length[0][:_LONGEST_LENGTH])
+        at = length.end() + int(length[0][:_MAX_LENGTH_DIGITS])
         part = name[length.end() : at]
         template = re.match(r"__T([0-9]{1,4})", part)
         parts.append(part if template is None else part[template.end() : template.end() + int(template[1])])
@@ -170,16 +170,16 @@ def _path_of_other_languages(name: str) -> list[str]:
 def spellings(name: str) -> frozenset[str]:
     """What a function of that name may be called, with spaces only where two words meet: with what it returns, its
     parameters, template arguments and ABI tags, and without."""
-    found = {plain(own_name(name))}
+    found = {compact(own_name(name))}
     for spelled in ways_to_read(name, symbolic=False):
         text = spelled.text
         for each in (text, text[spelled.head.start :], text[: spelled.head.stop], text[spelled.head]):
-            found |= {plain(each), plain(_TAGS.sub("", each))}
+            found |= {compact(each), compact(_TAGS.sub("", each))}
         found.add("::".join(part.name for part in spelled.path).replace("{anonymous}", "(anonymous namespace)"))
     return frozenset(found - {""})
 
 
-def plain(name: str) -> str:
+def compact(name: str) -> str:
     """The name with spaces only where two words meet."""
     return _SPACES.sub("", name.strip())
 
@@ -193,7 +193,7 @@ def words_in(name: str) -> tuple[set[str] | None, int]:
     for digits in _NUMBER.finditer(name) if _MANGLED.search(name) else ():
         found.add(digits[0])
         for at in range(
-            max(digits.end() - _LONGEST_LENGTH, digits.start()), digits.end()
+            max(digits.end() - _MAX_LENGTH_DIGITS, digits.start()), digits.end()
         ):  # "a13bcd" may be "a1" and 3 characters
             size = int(name[at : digits.end()])
             part = name[digits.end() : digits.end() + size]
@@ -201,7 +201,7 @@ def words_in(name: str) -> tuple[set[str] | None, int]:
             if part.startswith("_"):  # Rust sets a name apart that begins like a number
                 found.update(_IDENTIFIER.findall(name[digits.end() + 1 : digits.end() + 1 + size]))
             characters += len(part)
-            if characters > _MOST_READ:
+            if characters > _MAX_READ:
                 return None, characters
     return found, characters
 
@@ -218,11 +218,11 @@ def stands_in_no_name(word: str, *, partly: bool = False) -> bool:
 
 
 def taken_apart(text: str) -> Spelled:
-    """A name that is readable, or plain."""
+    """A readable name, or the whole text as one component."""
     try:
         return _Reader(text).whole()
     except (_NoName, RecursionError):
-        whole = plain(text)
+        whole = compact(text)
         return Spelled(text, "", (Component(whole),), None, (), slice(0, len(text)), frozenset(_needed(whole)))
 
 
@@ -311,7 +311,7 @@ class _Reader:
     def _list(self, closing: str, *, address: bool = False) -> str:
         """Up to and over a closing bracket; parts that are empty are left out."""
         self._depth += 1
-        if self._depth > _DEEPEST:
+        if self._depth > _MAX_DEPTH:
             raise _NoName
         items = []
         while True:

@@ -305,5 +305,5 @@ def _named(number: str, label: str, query: str, hit: re.Match[str]) -> str:
 
 
 def _answers(index: Index, section: NDArray[np.int64], offset: U64) -> Answers:
-    location, locations = index.located(section, offset)
+    location, locations = index.locate_batch(section, offset)
     return Answers(location, (section + 1).astype(np.uint32), offset, locations, index.sections)

@@ -21,10 +21,10 @@ from symd.index import Index
 from symd.model.cancellation import check_cancelled
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.query.function_names import Compared, in_small_letters
-from symd.query.function_spellings import plain, spellings, stands_in_no_name, taken_apart
+from symd.query.function_spellings import compact, spellings, stands_in_no_name, taken_apart
 from symd.query.source_files import ends_with, normal
 
-LONGEST = 1000
+MAX_PATTERN = 1000
 """Characters of a pattern."""
 MAX_MATCHED = 10_000
 """Characters of a name that a pattern with wildcards is held against: no compiler writes longer ones."""
@@ -39,8 +39,8 @@ def find_names(index: Index, wanted: NameQuery, path: str | None = None) -> Sequ
     ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a
     pattern that is empty or too long, ``ObjectNotFound`` for a path that is none.
     """
-    if not wanted.pattern or len(wanted.pattern) > LONGEST:
-        raise BadQuery(f"a pattern has 1 to {LONGEST} characters", hint="look for * to see all names")
+    if not wanted.pattern or len(wanted.pattern) > MAX_PATTERN:
+        raise BadQuery(f"a pattern has 1 to {MAX_PATTERN} characters", hint="look for * to see all names")
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
     search = _Search(index, wanted, path)
@@ -169,7 +169,7 @@ def _matcher(index: Index, wanted: NameQuery) -> Callable[[str, str], bool]:
     known: dict[str, bool] = {}
 
     def is_meant(text: str) -> bool:
-        if len(text) <= LONGEST:
+        if len(text) <= MAX_PATTERN:
             return bool(fits(text) or means(text) or spelled(text))
         found = known.get(text)  # long ones take long, and many functions may have one
         if found is None:
@@ -208,7 +208,7 @@ def _spelled_matcher(wanted: NameQuery) -> Callable[[str], bool]:
     is_glob = wanted.match is Match.GLOB
     words = re.findall(r"\w+", re.sub(r"\[[^\]]*\]", " ", wanted.pattern) if is_glob else wanted.pattern)
     own = [word for word in words if not word.isdecimal() and not stands_in_no_name(word, partly=True)]
-    fits = _text_matcher(replace(wanted, pattern=plain(wanted.pattern)))
+    fits = _text_matcher(replace(wanted, pattern=compact(wanted.pattern)))
 
     def test(name: str) -> bool:
         if not all(word in name for word in own):
@@ -244,7 +244,7 @@ def _file_matcher(wanted: NameQuery) -> Callable[[str], Any]:
 
 def _kernel(index: Index, number: int, row: int) -> NamedItem:
     kernel = index.summary.objects[number].kernels[row]
-    address = index.text_addresses.get((number, kernel.section_index))
+    text = index.section_numbers.get((index.objects[number], kernel.section_index))
     return NamedItem(
         NameKind.KERNEL,
         kernel.name,
@@ -253,7 +253,7 @@ def _kernel(index: Index, number: int, row: int) -> NamedItem:
         kernel.section,
         kernel.section_index,
         kernel.offset,
-        None if address is None else address + kernel.offset,
+        None if text is None else index.sections[text].address + kernel.offset,
         kernel.size,
         0,
         kernel.facts,

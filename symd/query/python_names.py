@@ -26,7 +26,7 @@ from symd.model.frame_text import CUTE_SYMBOL, PYTHON_SUFFIX
 
 ReadSources = Callable[[list[str]], Mapping[str, str | None]]
 """The texts of source files by their names in frames; None, or nothing, for those that nobody has."""
-_LONGEST_HEAD = len(("async", "def", "NAME"))
+_MAX_HEAD = len(("async", "def", "NAME"))
 
 
 class Definition(NamedTuple):
@@ -108,7 +108,7 @@ def _definitions(text: str) -> Iterator[Definition]:
                 while begun and (begun[-1][0] >= depth or token.type == tokenize.ENDMARKER):
                     _, first, name = begun.pop()
                     yield Definition(first, last, name)
-            if len(logical) < _LONGEST_HEAD:
+            if len(logical) < _MAX_HEAD:
                 logical.append(token.string)
                 if logical[-2:-1] == ["def"] and logical[:-2] in ([], ["async"]):
                     begun.append((depth, token.start[0], token.string))

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from types import MappingProxyType
 
-_LONGEST = 1 << 14
-_DEEPEST = 100
-_MOST_CHARACTERS = 1 << 18
+_MAX_LENGTH = 1 << 14
+_MAX_DEPTH = 100
+_MAX_CHARACTERS = 1 << 18
 """Characters of all parts together: a name may refer to the same part of itself again and again."""
 _BASE_62 = re.compile(r"([0-9a-zA-Z]*)_", re.ASCII)
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -34,7 +34,7 @@ WORDS = frozenset(_BASIC.values()) | {"as", "mut", "dyn", "const", "closure", "s
 def demangled(mangled: str) -> str | None:
     """``saxpy::math::twice::<f32>`` for ``_RINvNtCs7euy8ZCrhpB_5saxpy4math5twicefEB4_``; None for what is not mangled,
     or damaged."""
-    if not mangled.startswith("_R") or len(mangled) > _LONGEST:
+    if not mangled.startswith("_R") or len(mangled) > _MAX_LENGTH:
         return None
     try:
         return _Reader(mangled).whole()
@@ -105,14 +105,14 @@ class _Reader:
 
     def _deeper(self) -> None:
         self._depth += 1
-        if self._depth > _DEEPEST:
+        if self._depth > _MAX_DEPTH:
             raise _Damaged
 
     def _within_limits(self, text: str) -> str:
         """The text, with its characters counted, one level up. Raises _Damaged where all together are too long."""
         self._depth -= 1
         self._characters += len(text) + 1
-        if self._characters > _MOST_CHARACTERS:
+        if self._characters > _MAX_CHARACTERS:
             raise _Damaged
         return text
 
@@ -127,9 +127,9 @@ class _Reader:
             raise _Damaged
         self._at += size
         if is_encoded:
-            plain, _, encoded = name.rpartition("_")
+            basic, _, encoded = name.rpartition("_")
             try:
-                name = (f"{plain}-{encoded}" if plain else encoded).encode().decode("punycode")
+                name = (f"{basic}-{encoded}" if basic else encoded).encode().decode("punycode")
             except (UnicodeError, ValueError) as error:
                 raise _Damaged from error
         return number, name

@@ -136,9 +136,9 @@ class Remapping:
 
     def of(self, path: str) -> str:
         """The path after the first rule that fits, normal; without one as it is."""
-        plain = normal(path)
+        normalized = normal(path)
         for prefix, replacement in self._rules:
-            rest = _below(plain, prefix)
+            rest = _below(normalized, prefix)
             if rest is not None:
                 return normal(f"{replacement}/{rest}" if rest else replacement)
         return path
@@ -174,7 +174,7 @@ def matching(
     Keys are normal and remapped. A path is found under its own name and under that which the rules give it. Where one
     file is ``wanted`` exactly, the others are not meant.
     """
-    plain = _UPWARD.sub("", normal(wanted))
+    ending = _UPWARD.sub("", normal(wanted))
     found: dict[str, list[str]] = {}
     exact: set[str] = set()
     remapping = Remapping(rules)
@@ -183,9 +183,9 @@ def matching(
             check_cancelled()
         file = normal(remapping.of(path))
         names = {normal(path), file}
-        if any(ends_with(name, plain) for name in names):
+        if any(ends_with(name, ending) for name in names):
             found.setdefault(file, []).append(path)
-            if plain in names:
+            if ending in names:
                 exact.add(file)
     return {file: found[file] for file in exact} if exact else found
 

@@ -2,8 +2,8 @@
 every query has its own reason.
 
 The places that an ambiguous answer could mean are found once, also if a batch asks for one place many times. The search
-for names of functions is bounded (``QueryBudget``): readable names are worked out one by one, and a module may have a
-million of them.
+for names of functions is bounded (``NameSearchBudget``): readable names are worked out one by one, and a module may
+have a million of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAME_SEARCH_LETTERS = 50_000_000
 kernel and no symbol has."""
 
 
-class QueryBudget:
+class NameSearchBudget:
     """What one request may spend on the names of functions."""
 
     def __init__(self) -> None:
@@ -54,7 +54,25 @@ MAX_CANDIDATES = 64
 MAX_EXPLAINED = 10_000
 """The most ambiguous answers of a batch for which candidates are named."""
 MAX_NAMED = 100_000
-"""The most candidates that the ambiguous answers of a batch name together."""
+"""The most candidates that the answers of a batch name together; those beyond are ambiguous without any."""
+
+
+class CandidateBudget:
+    """How many ambiguous answers of a batch have candidates so far, and how many candidates those have together."""
+
+    def __init__(self) -> None:
+        self._explained = self._named = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further ambiguous answer gets candidates."""
+        return self._explained >= MAX_EXPLAINED or self._named >= MAX_NAMED
+
+    def count(self, candidates: int) -> None:
+        """Count one more answer that has so many."""
+        self._explained += 1
+        self._named += candidates
+
 
 Places = Iterable[tuple[int, int]]
 """Numbers of text sections, and offsets in them."""
@@ -66,26 +84,20 @@ class NamedCandidates:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._explained = self._named = 0
+        self.budget = CandidateBudget()
         self.by_query: dict[int, tuple[Candidate, ...]] = {}
-
-    @property
-    def full(self) -> bool:
-        """Whether no further ambiguous answer gets candidates."""
-        return self._explained >= MAX_EXPLAINED or self._named >= MAX_NAMED
 
     def explain(self, queries: Iterable[tuple[int, int]], places: Callable[[int], Places]) -> None:
         """Name the candidates of ambiguous queries, given as (number, value); ``places`` has those that hold a value,
         ``MAX_CANDIDATES`` at most."""
         known: dict[int, tuple[Candidate, ...]] = {}
         for number, value in queries:
-            if self.full:
+            if self.budget.is_spent:
                 return
             if value not in known:
                 known[value] = tuple(self._index.candidate(*place) for place in places(value))
             self.by_query[number] = known[value]
-            self._explained += 1
-            self._named += len(known[value])
+            self.budget.count(len(known[value]))
 
 
 MAX_SUGGESTED = 16
@@ -94,7 +106,7 @@ unknown sections."""
 
 
 def symbolize(
-    index: Index, queries: Sequence[Query], path: str | None = None, budget: QueryBudget | None = None
+    index: Index, queries: Sequence[Query], path: str | None = None, budget: NameSearchBudget | None = None
 ) -> Answers:
     """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``, and what
     ``budget`` raises, which bounds the search for names that no kernel has."""
@@ -109,7 +121,9 @@ def symbolize(
     return batch.answers()
 
 
-def symbolize_one(index: Index, query: Query, path: str | None = None, budget: QueryBudget | None = None) -> Answer:
+def symbolize_one(
+    index: Index, query: Query, path: str | None = None, budget: NameSearchBudget | None = None
+) -> Answer:
     """The answer to one query, as ``symbolize``; without making columns where it means one byte of text."""
     return index.answer(query, path) or symbolize(index, (query,), path, budget)[0]
 
@@ -121,13 +135,13 @@ def symbolize_column(
     kernel: str | None = None,
     section: str | int | None = None,
     path: str | None = None,
-    budget: QueryBudget | None = None,
+    budget: NameSearchBudget | None = None,
 ) -> Answers:
     """Answers to a column of kernel offsets, of section offsets, or of object addresses when neither is given.
     Raises ObjectNotFound when there is no code object at ``path``, and what ``budget`` raises."""
     _check_object(index, path)
     batch = _Batch(index, len(values), budget)
-    batch.resolve(_Base(path, kernel, section), slice(None), values)
+    batch.resolve(_CountedFrom(path, kernel, section), slice(None), values)
     return batch.answers()
 
 
@@ -137,7 +151,7 @@ def symbolize_origins(
     used: Sequence[int],
     origin: Column,
     values: U64,
-    budget: QueryBudget | None = None,
+    budget: NameSearchBudget | None = None,
 ) -> Answers:
     """Answers to a column of values that count from several ``origins`` in this module: kernels, sections, or code
     objects; ``origin`` has the number of each value's, and ``used`` all that are there. Where there is no code object
@@ -174,15 +188,15 @@ class _SingleStarts:
         self.one = np.zeros(count, np.bool_)
         self.section = np.zeros(count, np.int32)  # number of the text section
         self.offset = np.zeros(count, np.uint64)  # bytes into that section
-        self.room = np.zeros(count, np.uint64)  # bytes of the section from there on
+        self.bytes_left = np.zeros(count, np.uint64)  # bytes of the section from there on
 
     def put(self, number: int, starts: Sequence[Start]) -> None:
         if len(starts) == 1:
             self.one[number] = True
-            self.section[number], self.offset[number], self.room[number] = starts[0]
+            self.section[number], self.offset[number], self.bytes_left[number] = starts[0]
 
 
-class _Base(NamedTuple):
+class _CountedFrom(NamedTuple):
     """What values count from: a kernel or function, or else a text section by name or number, or else address 0 of the
     code object at ``path``."""
 
@@ -191,19 +205,19 @@ class _Base(NamedTuple):
     section: str | int | None = None
 
 
-_Numbers = Column | slice
+_QueryNumbers = Column | slice
 """Which queries of a batch; the whole slice is all of them."""
 
 
-def _base_of(origin: Origin) -> _Base:
-    return _Base(origin.path, origin.kernel, origin.section)
+def _base_of(origin: Origin) -> _CountedFrom:
+    return _CountedFrom(origin.path, origin.kernel, origin.section)
 
 
-def _by_base(queries: Sequence[Query], path: str | None) -> dict[_Base, list[int]]:
+def _by_base(queries: Sequence[Query], path: str | None) -> dict[_CountedFrom, list[int]]:
     groups: dict[tuple[str | None, str | int | None], list[int]] = {}  # plain tuples: they take a third of the time
     for number, query in enumerate(queries):
         groups.setdefault(_kernel_and_section(query), []).append(number)
-    return {_Base(path, kernel, section): numbers for (kernel, section), numbers in groups.items()}
+    return {_CountedFrom(path, kernel, section): numbers for (kernel, section), numbers in groups.items()}
 
 
 def _kernel_and_section(query: Query) -> tuple[str | None, str | int | None]:
@@ -225,7 +239,7 @@ def _check_object(index: Index, path: str | None) -> None:
         raise ObjectNotFound.at(path, index.objects)
 
 
-def name_search(budget: QueryBudget) -> NameSearch:
+def name_search(budget: NameSearchBudget) -> NameSearch:
     """What finds the functions of names that no kernel and no symbol has as they stand."""
     from symd.query.function_names import NameSearch  # noqa: PLC0415 - 8 of the 170 ms of a question that names a kernel
 
@@ -235,9 +249,9 @@ def name_search(budget: QueryBudget) -> NameSearch:
 class _Batch:
     """Columns of a batch while its queries are resolved."""
 
-    def __init__(self, index: Index, size: int, budget: QueryBudget | None) -> None:
+    def __init__(self, index: Index, size: int, budget: NameSearchBudget | None) -> None:
         self.index = index
-        self._budget = budget or QueryBudget()
+        self._budget = budget or NameSearchBudget()
         self._starts: dict[str | None, dict[str, list[Start]]] = {}
         self._sections: dict[str | None, dict[str | int | None, list[Start]]] = {}
         self.section = np.zeros(size, np.int32)
@@ -262,7 +276,7 @@ class _Batch:
             self.look_up((name,), path)
         return self._starts[path][name]
 
-    def resolve(self, base: _Base, numbers: _Numbers, values: U64) -> None:
+    def resolve(self, base: _CountedFrom, numbers: _QueryNumbers, values: U64) -> None:
         """Find the text section and the offset of each of ``values``, or the reason why there is none."""
         if base.kernel is not None:
             self._in_function(base.path, base.kernel, numbers, values)
@@ -271,7 +285,7 @@ class _Batch:
         else:
             self._at_address(base.path, numbers, values)
 
-    def starts_of(self, base: _Base) -> Sequence[Start]:
+    def starts_of(self, base: _CountedFrom) -> Sequence[Start]:
         """Where a kernel or section begins; nowhere if neither is given, or if the code object is not there."""
         if base.path is not None and not self.index.has_object(base.path):
             return ()
@@ -285,11 +299,11 @@ class _Batch:
             numbers, value = origin[part].astype(np.intp), values[part]  # else each look-up makes them so
             self.section[part] = starts.section[numbers]
             self.offset[part] = value + starts.offset[numbers]
-            outside = value >= starts.room[numbers]
+            outside = value >= starts.bytes_left[numbers]
             if outside.any():
                 self.reason[part][outside] = Reason.OUTSIDE_TEXT
 
-    def count_from(self, base: _Base, numbers: _Numbers, values: U64) -> None:
+    def count_from(self, base: _CountedFrom, numbers: _QueryNumbers, values: U64) -> None:
         """Resolve values of one origin, whatever ``count_from_each`` made of them."""
         if base.path is not None and not self.index.has_object(base.path):
             self.reason[numbers] = Reason.UNKNOWN_KERNEL
@@ -297,22 +311,22 @@ class _Batch:
         self.reason[numbers] = 0
         self.resolve(base, numbers, values)
 
-    def _at_address(self, path: str | None, numbers: _Numbers, values: U64) -> None:
+    def _at_address(self, path: str | None, numbers: _QueryNumbers, values: U64) -> None:
         for part in parts_of(len(values)):
             self._part_at_address(path, part if isinstance(numbers, slice) else numbers[part], values[part])
 
-    def _part_at_address(self, path: str | None, numbers: _Numbers, values: U64) -> None:
+    def _part_at_address(self, path: str | None, numbers: _QueryNumbers, values: U64) -> None:
         count, text, offset = self.index.address_map(path).resolve(values)
         self.section[numbers] = text
         self.offset[numbers] = offset
-        plain = count == 1
-        if plain.all():
+        is_single = count == 1
+        if is_single.all():
             return
-        self.reason[numbers] = np.where(plain, 0, np.where(count, Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT))
+        self.reason[numbers] = np.where(is_single, 0, np.where(count, Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT))
         if (count > 1).any():
-            self._several(numbers, values, np.flatnonzero(count > 1), self._holding(path))
+            self._name_candidates(numbers, values, np.flatnonzero(count > 1), self._sections_holding(path))
 
-    def _holding(self, path: str | None) -> Callable[[int], Places]:
+    def _sections_holding(self, path: str | None) -> Callable[[int], Places]:
         """What gives, for an address, the (text section, offset) of every one that holds it."""
         columns = self.index.columns
         sections = self.index.chosen_sections(path)
@@ -325,18 +339,20 @@ class _Batch:
 
         return places
 
-    def _several(self, numbers: _Numbers, values: U64, slots: Column, places: Callable[[int], Places]) -> None:
+    def _name_candidates(
+        self, numbers: _QueryNumbers, values: U64, slots: Column, places: Callable[[int], Places]
+    ) -> None:
         """Name the candidates of those queries whose slots are given."""
-        if not self.candidates.full:
+        if not self.candidates.budget.is_spent:
             few = slots[:MAX_EXPLAINED].tolist()
             self.candidates.explain(((_number(numbers, slot), int(values[slot])) for slot in few), places)
 
-    def _in_function(self, path: str | None, name: str, numbers: _Numbers, values: U64) -> None:
+    def _in_function(self, path: str | None, name: str, numbers: _QueryNumbers, values: U64) -> None:
         starts = self._function_starts(path, name)
         if not starts and sum(map(len, self._unknown.values())) < MAX_SUGGESTED:
             first = [_number(numbers, slot) for slot in range(min(len(values), MAX_SUGGESTED))]
             self._unknown.setdefault(path, {}).setdefault(name, []).extend(first)
-        self._relative(starts, numbers, values, Reason.UNKNOWN_KERNEL)
+        self._resolve_from_starts(starts, numbers, values, Reason.UNKNOWN_KERNEL)
 
     def _suggest(self) -> None:
         """Name functions like those that do not exist: all at once, because what takes long is to read the names that
@@ -346,7 +362,7 @@ class _Batch:
             for numbers, suggested in zip(asked.values(), found, strict=True):
                 self.candidates.by_query.update(dict.fromkeys(numbers if suggested else (), suggested))
 
-    def _in_section(self, path: str | None, section: str | int, numbers: _Numbers, values: U64) -> None:
+    def _in_section(self, path: str | None, section: str | int, numbers: _QueryNumbers, values: U64) -> None:
         starts = self._section_starts(path).get(section, [])
         if not starts and self._suggested < MAX_SUGGESTED:
             self._suggested += 1
@@ -354,7 +370,7 @@ class _Batch:
             there = tuple(_first_byte(self.index.sections[text]) for text in chosen)
             for slot in range(min(len(values), MAX_SUGGESTED)) if there else ():
                 self.candidates.by_query[_number(numbers, slot)] = there
-        self._relative(starts, numbers, values, Reason.OUTSIDE_TEXT)
+        self._resolve_from_starts(starts, numbers, values, Reason.OUTSIDE_TEXT)
 
     def _section_starts(self, path: str | None) -> dict[str | int | None, list[Start]]:
         """Where sections begin, by name and by number: found once for a path, however many sections a batch asks
@@ -369,34 +385,36 @@ class _Batch:
                 found.setdefault(of_text.section_index, []).append(first)
         return found
 
-    def _relative(self, starts: Sequence[Start], numbers: _Numbers, values: U64, missing: Reason) -> None:
+    def _resolve_from_starts(
+        self, starts: Sequence[Start], numbers: _QueryNumbers, values: U64, missing: Reason
+    ) -> None:
         if not starts:
             self.reason[numbers] = missing
             return
         if len(starts) > 1:
-            self._at_one_of(starts, numbers, values)
+            self._resolve_ambiguous_starts(starts, numbers, values)
             return
-        text, at, room = starts[0]
+        text, at, bytes_left = starts[0]
         self.section[numbers] = text
         self.offset[numbers] = values + np.uint64(at)
-        in_text = values < np.uint64(room)
+        in_text = values < np.uint64(bytes_left)
         if not in_text.all():
             self.reason[numbers] = np.where(in_text, 0, Reason.OUTSIDE_TEXT)
 
-    def _at_one_of(self, starts: Sequence[Start], numbers: _Numbers, values: U64) -> None:
+    def _resolve_ambiguous_starts(self, starts: Sequence[Start], numbers: _QueryNumbers, values: U64) -> None:
         """Offsets from each of several starts. One that is beyond the text of every start has no candidates: it is
         outside, not ambiguous."""
-        room = np.array([start.room for start in starts], np.uint64)
-        in_text = values < room.max()
+        bytes_left = np.array([start.bytes_left for start in starts], np.uint64)
+        in_text = values < bytes_left.max()
         self.reason[numbers] = np.where(in_text, Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT)
-        self._several(numbers, values, np.flatnonzero(in_text), self._inside(starts, room))
+        self._name_candidates(numbers, values, np.flatnonzero(in_text), self._starts_reaching(starts, bytes_left))
 
-    def _inside(self, starts: Sequence[Start], room: U64) -> Callable[[int], Places]:
+    def _starts_reaching(self, starts: Sequence[Start], bytes_left: U64) -> Callable[[int], Places]:
         """What gives, for an offset from each of ``starts``, the (text section, offset) of every one that is inside its
         text, of which so many bytes follow it."""
 
         def places(value: int) -> Places:
-            inside = np.flatnonzero(room > np.uint64(value))[:MAX_CANDIDATES].tolist()
+            inside = np.flatnonzero(bytes_left > np.uint64(value))[:MAX_CANDIDATES].tolist()
             return [(starts[number].section, starts[number].offset + value) for number in inside]
 
         return places
@@ -404,7 +422,7 @@ class _Batch:
     def answers(self) -> Answers:
         """One search and one gather for all that have a place; the reason's own location for the rest."""
         self._suggest()
-        location, locations = self.index.located(self.section, self.offset, self.reason)
+        location, locations = self.index.locate_batch(self.section, self.offset, self.reason)
         text = self.section.view(np.uint32)
         text += np.uint32(1)
         if self.reason.any():
@@ -417,5 +435,5 @@ def _first_byte(text: TextSection) -> Candidate:
     return Candidate(text.path, text.section, text.section_index, SectionOffset(0), None)
 
 
-def _number(numbers: _Numbers, slot: int) -> int:
+def _number(numbers: _QueryNumbers, slot: int) -> int:
     return slot + (numbers.start or 0) if isinstance(numbers, slice) else int(numbers[slot])

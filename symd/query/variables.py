@@ -19,7 +19,7 @@ from symd.model.answers import Answer, Frame, Reason
 from symd.model.code import CodeObject
 from symd.model.variables import FunctionScope, InScope, Variable, Visible
 
-_MOST_PAIRS = 10_000
+_MAX_PAIRS = 10_000
 """Pairs of a function and a frame that are compared; compilers nest some dozen calls."""
 _SAME_CALL = 1
 _SAME_FUNCTION = 1 << 20
@@ -36,7 +36,7 @@ class Matched(NamedTuple):
 def match(functions: Sequence[FunctionScope], frames: Sequence[Frame]) -> list[Matched]:
     """For each function its frame, where every way to give most functions a frame gives it the same one."""
     most, count = len(functions), len(frames)
-    if most * count > _MOST_PAIRS:
+    if most * count > _MAX_PAIRS:
         return [Matched(None, uncertain=True)] * most
     weights = [[_weight(function, frames, at) for at in range(count)] for function in functions]
     inside = [[0] * (count + 1) for _ in range(most + 1)]

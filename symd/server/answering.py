@@ -31,9 +31,9 @@ from symd.server.messages import (
     COUNTED_BYTES,
     INLINE_BYTES,
     BytesInFlight,
-    Handover,
     Requests,
     Responses,
+    TakenOnce,
     message_too_large,
     parsed,
 )
@@ -135,7 +135,7 @@ class Method(NamedTuple):
 
 async def serve_unary(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes:
     """One request, one response."""
-    arrived = Handover(await service.waiting.first_message(context, call))
+    arrived = TakenOnce(await service.waiting.first_message(context, call))
     if arrived.peek() is EOF:
         raise await _no_message()
     call.received = len(arrived.peek())
@@ -206,7 +206,7 @@ class _Holding:
 async def serve_stream(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes | None:
     """Several requests or responses; the response where there is one. A request that is the only one counts as long as
     the call."""
-    arrived = Handover(await service.waiting.first_message(context, call))
+    arrived = TakenOnce(await service.waiting.first_message(context, call))
     if arrived.peek() is EOF and not method.many_requests:
         raise await _no_message()
     check_deadline(call)
@@ -215,7 +215,7 @@ async def serve_stream(method: Method, service: ServiceContext, context: Any, ca
         service.flight.keep(call, call.received)
     call.loop = asyncio.get_running_loop()
 
-    asked: Requests | Handover[bytes] = arrived
+    asked: Requests | TakenOnce[bytes] = arrived
     if method.many_requests:
         asked = Requests(arrived.take(), context.read, service.flight, call, service.config.limits)
     responses = Responses(context.write, service.flight, call) if method.many_responses else None
@@ -245,7 +245,7 @@ def _in_call_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result
     return spanned
 
 
-_Runner = Callable[[Method, ServiceContext, Handover[bytes], Call], bytes]
+_Runner = Callable[[Method, ServiceContext, TakenOnce[bytes], Call], bytes]
 """Answers a request, in a thread of a work queue. Returns the response as bytes."""
 
 
@@ -255,7 +255,7 @@ def _runner_for(work: Work) -> _Runner:
     return _run_write if work is Work.WRITE else _run_handler
 
 
-def _run_unless_pending(method: Method, service: ServiceContext, arrived: Handover[bytes], call: Call) -> bytes:
+def _run_unless_pending(method: Method, service: ServiceContext, arrived: TakenOnce[bytes], call: Call) -> bytes:
     """Answer by the fast path for a cache miss, else by ``_run_handler``. Where another thread makes the index that
     it needs, ``Pending`` is raised and ``arrived`` is as before."""
     data = arrived.peek()
@@ -271,18 +271,18 @@ def _run_unless_pending(method: Method, service: ServiceContext, arrived: Handov
             raise
 
 
-def _run_write(method: Method, service: ServiceContext, arrived: Handover[bytes], call: Call) -> bytes:
+def _run_write(method: Method, service: ServiceContext, arrived: TakenOnce[bytes], call: Call) -> bytes:
     """``_run_unless_pending``, but where others change the catalogue they are waited for no longer than the caller
     waits."""
     with catalogue_lock_timeout(call.time_remaining()):
         return _run_unless_pending(method, service, arrived, call)
 
 
-def _run_handler(method: Method, service: ServiceContext, arrived: Handover[bytes], call: Call) -> bytes:
+def _run_handler(method: Method, service: ServiceContext, arrived: TakenOnce[bytes], call: Call) -> bytes:
     """Take and parse the request, call the handler and serialize its response. The parsed request is the handler's
     alone, which may let go of it."""
     limits = service.config.limits
-    request = Handover(method.read(arrived.take(), limits))
+    request = TakenOnce(method.read(arrived.take(), limits))
     note_request(call, request.peek())
     return _serialized(method.handle(service, request.take(), call), limits)
 
@@ -298,7 +298,7 @@ def _serialized(response: Message | bytes, limits: Limits) -> bytes:
 def _run_streaming_handler(
     method: Method,
     service: ServiceContext,
-    asked: Requests | Handover[bytes],
+    asked: Requests | TakenOnce[bytes],
     responses: Responses | None,
     call: Call,
 ) -> bytes | None:
@@ -324,7 +324,7 @@ def _serve_each_request(
     method: Method, service: ServiceContext, requests: Requests, responses: Responses, call: Call
 ) -> None:
     """Answer each request in the work queue in which a call of its own would be answered."""
-    for arrived in map(Handover, requests):
+    for arrived in map(TakenOnce, requests):
         call.check_let_in()
         call.received += len(arrived.peek())
         response = _serve_in_own_queue(method, service, arrived, call)
@@ -335,7 +335,7 @@ def _serve_each_request(
             return
 
 
-def _serve_in_own_queue(method: Method, service: ServiceContext, arrived: Handover[bytes], call: Call) -> bytes:
+def _serve_in_own_queue(method: Method, service: ServiceContext, arrived: TakenOnce[bytes], call: Call) -> bytes:
     """Answer a request of a stream in its work queue."""
     digest = leading_digest_of_batch(arrived.peek())
     work = Work.BATCH if digest is None else _kind_of_question(service, digest, len(arrived.peek()))
@@ -349,7 +349,7 @@ def _serve_in_own_queue(method: Method, service: ServiceContext, arrived: Handov
         return _serialized(method.options.failed(method.read(arrived.take(), limits), error), limits)
 
 
-def _asked(method: Method, asked: Requests | Handover[bytes], limits: Limits, call: Call) -> Any:
+def _asked(method: Method, asked: Requests | TakenOnce[bytes], limits: Limits, call: Call) -> Any:
     """The request, or an iterator of them."""
     if isinstance(asked, Requests):
         return RequestIterator(method, asked, limits, call)

@@ -19,7 +19,7 @@ from symd.rpc.wire.queries import Batch, from_request
 from symd.server.call import Call
 from symd.server.guard import cancelled_with_call
 from symd.server.logs import note_request
-from symd.server.messages import Handover, parsed
+from symd.server.messages import TakenOnce, parsed
 from symd.server.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
@@ -80,7 +80,7 @@ def _small_reply(
 
 
 def symbolize_into(
-    response: SymbolizeResponse, service: ServiceContext, asked: Handover[SymbolizeRequest], call: Call
+    response: SymbolizeResponse, service: ServiceContext, asked: TakenOnce[SymbolizeRequest], call: Call
 ) -> None:
     """Take the request and write its answers into the empty ``response``, in the form that was asked for. Raises
     ``LimitExceeded`` before it looks at too large a batch."""

@@ -69,7 +69,7 @@ def parsed_inline(kind: type[M], data: bytes, what: str) -> M:
     return parsed(kind, data, what)
 
 
-class Handover(Generic[T]):
+class TakenOnce(Generic[T]):
     """A message on its way from one function to another, which takes it once. Once read, a large message takes its
     memory a second time: whoever waits for the answer meanwhile holds this, and not the message."""
 

@@ -295,7 +295,7 @@ class _Transfer:
         if stored is None:
             return
         try:
-            Index.checked(stored, digest)
+            Index.open_checked(stored, digest)
         except DataLoss:
             return
         with suppress(LimitExceeded):  # the store has no room for it

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, StoreUnavailable, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
@@ -46,7 +46,7 @@ class Store(ModuleStore):
     def __init__(
         self, root: Path, limits: Limits | None = None, *, durable: bool = True, adopt_later: bool = False
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or DEFAULT_LIMITS
         self._durable = durable
         self._paths = StorePaths(root)
         self._incoming_folder = self._paths.incoming

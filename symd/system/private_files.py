@@ -286,12 +286,10 @@ def remove_stale_files(
     return removed
 
 
-def _is_regular(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode)
-
-
 def if_unlocked(
-    path: Path, act: Callable[[Path], object], is_wanted: Callable[[os.stat_result], bool] = _is_regular
+    path: Path,
+    act: Callable[[Path], object],
+    is_wanted: Callable[[os.stat_result], bool] = lambda status: stat.S_ISREG(status.st_mode),
 ) -> bool:
     """Let ``act`` do something to what is called so, under its lock, if that is wanted and locked by nobody; whether it
     did. Raises OSError where it cannot be opened, FileNotFoundError where it is gone."""

@@ -12,7 +12,7 @@ from io import BytesIO
 
 import numpy as np
 
-from symd.index import LARGEST
+from symd.index import MAX_COLUMN_BYTES
 from symd.index.builder import ColumnFile
 from symd.index.format import Column, Compressor, encoded_strings, narrow
 from symd.index.locations import ModuleRanges
@@ -43,7 +43,7 @@ def with_fitting_checksums(file: bytes | bytearray) -> bytes:
 def encode(columns: Mapping[str, Column]) -> bytes:
     """Columns as an index file."""
     file = BytesIO()
-    written = ColumnFile(file, LARGEST, len(columns))
+    written = ColumnFile(file, MAX_COLUMN_BYTES, len(columns))
     for name, column in columns.items():
         written.write(name, column)
     written.close()

@@ -22,7 +22,9 @@ ANSWERED = {
     "a function": (("image", "lookup", "-n", "blend", SHADE), ("locate", SHADE, "blend")),
     "a function by the other option": (("image", "lookup", "-F", "shade", SHADE), ("locate", SHADE, "shade")),
     "a symbol": (("image", "lookup", "-s", "shade", SHADE), ("names", SHADE, "shade")),
-    "a pattern": (("image", "lookup", "-rs", "sha*", SHADE), ("names", SHADE, "sha*")),
+    "a regular expression": (("image", "lookup", "-rn", "sh.*e$", SHADE), ("names", SHADE, "*sh*e")),
+    "a part of a name": (("image", "lookup", "-r", "-s", "^blen", SHADE), ("names", SHADE, "blen*")),
+    "breakpoints in functions of a pattern": (("breakpoint", "set", "-r", "had", SHADE), ("names", SHADE, "*had*")),
     "a line": (("image", "lookup", "-f", "shade.cl", "-l", "13", SHADE), ("locate", SHADE, "shade.cl:13")),
     "symbols": (("image", "dump", "symtab", SHADE), ("names", SHADE)),
     "a line table": (("target", "modules", "dump", "line-table", SHADE), ("lines", SHADE)),
@@ -31,6 +33,7 @@ ANSWERED = {
     "a target": (("target", "create", SHADE), ("info", SHADE)),
     "mixed source": (("disassemble", "-m", "-n", "shade", SHADE), ("listing", "--by-address", SHADE, "shade")),
     "bytes": (("di", "-b", "--name", "shade", SHADE), ("listing", "--by-address", SHADE, "shade")),
+    "raw instructions": (("disassemble", "-r", "-n", "shade", SHADE), ("listing", "--by-address", SHADE, "shade")),
     "a number of instructions": (
         ("disassemble", "-s", "0x1978", "-c", "3", SHADE),
         ("listing", SHADE, "--around", "0x1978", "--before", "0", "--after", "2"),

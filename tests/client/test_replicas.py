@@ -250,7 +250,7 @@ def test_a_quiet_watch_outlives_daemons_that_are_restarted_one_after_another(
     restarts: list[list[object]] = [[LOST]] * 30
     with pytest.raises(ServerUnavailable):
         Method(*restarts, [removed("b", "p2")], awaited=awaited).watched()
-    monkeypatch.setattr("symd.rpc.retry._STOOD_SECONDS", 0.0)  # each of them stood for a while
+    monkeypatch.setattr("symd.rpc.retry._ESTABLISHED_SECONDS", 0.0)  # each of them stood for a while
     assert Method(*restarts, [removed("b", "p2")], awaited=awaited).watched() == ["b"]
 
 

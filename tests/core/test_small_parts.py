@@ -72,7 +72,7 @@ def test_numbers_that_mostly_differ_are_not_told_apart(core: ModuleType) -> None
 
 @both("sorting")
 def test_no_more_numbers_are_told_apart_than_there_is_room_for(core: ModuleType) -> None:
-    most = core.MOST_DISTINCT
+    most = core.MAX_DISTINCT
     keys = array("Q", bytes(8 * (1 << 16)))
     keys.extend(range(most - 1))
     number = array("I", bytes(4 * (len(keys) + 2)))
@@ -317,7 +317,7 @@ def test_the_rows_of_objects_follow_each_other(core: ModuleType) -> None:
         rows.open(info, b"", b"")
         rows.read(lists.UnitParameters(number, 0, 0, len(info), 5, 8, 4, 0, 0, 0, 0, 0), table)
     assert rows.count == 5
-    assert rows.column("place").tolist() == [1, 2, 3, 1, 2]
+    assert rows.column("offset").tolist() == [1, 2, 3, 1, 2]
     assert rows.column("unit").tolist() == [0, 0, 0, 2, 2]
     rows.begin(lists.RangeRows(), (0x2E,), False)
     assert rows.count == 0

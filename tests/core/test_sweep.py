@@ -142,7 +142,7 @@ def test_scopes_nested_deeper_than_any_level_limit_are_still_found() -> None:
 
 
 def test_scopes_around_each_other_end(core: ModuleType) -> None:
-    assert list(core.levels(view(np.array([1, 0, NO_PARENT, 2], np.uint32), np.uint32))) == [core.DEEPEST] * 2 + [
+    assert list(core.levels(view(np.array([1, 0, NO_PARENT, 2], np.uint32), np.uint32))) == [core.MAX_DEPTH] * 2 + [
         0,
         1,
     ]

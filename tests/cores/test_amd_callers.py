@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.cores.amd_callers import MOST_CALLERS, MOST_NESTED, FrameRegisters
+from symd.cores.amd_callers import MAX_CALLERS, MAX_NESTED, FrameRegisters
 from symd.cores.frame_expressions import NotInDump
 from symd.cores.read import read
 from symd.debuginfo.dwarf.call_frames import FrameAddress, FrameRow, RegisterRule, RuleKind
@@ -243,13 +243,13 @@ def test_registers_that_ask_for_each_other_in_a_long_row_are_not_known() -> None
     """In one call, and through many."""
     frame = FrameRegisters(WAVE, NO_MEMORY)
     in_one = caller_of(frame, {number: as_when_called(number + 1) for number in range(32, 95)})
-    with pytest.raises(NotInDump, match=f"more than {MOST_NESTED} registers"):
+    with pytest.raises(NotInDump, match=f"more than {MAX_NESTED} registers"):
         in_one.register(32)
     assert in_one.register(90) == frame.register(95)
-    for _ in range(MOST_CALLERS):
+    for _ in range(MAX_CALLERS):
         frame = caller_of(frame, {32: RegisterRule(RuleKind.VALUE_EXPRESSION, expression=bytes([0x92, 32, 0]))})
         assert frame.frame_address.address == 0
-    with pytest.raises(NotInDump, match=f"more than {MOST_NESTED} registers"):
+    with pytest.raises(NotInDump, match=f"more than {MAX_NESTED} registers"):
         frame.register(32)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symd.cores.frame_expressions import (
-    MOST_STEPS,
+    MAX_STEPS,
     Composite,
     FrameMemory,
     NotInDump,
@@ -89,7 +89,7 @@ def test_what_pieces_hold(expression: str, size: int, expected: str) -> None:
         ("0c00", "needed"),
         ("9003 9304 e90a 9304", "has pieces itself"),
         ("9003 9304" * 300, "too many pieces"),
-        ("31" * (MOST_STEPS + 1), "come to an end"),
+        ("31" * (MAX_STEPS + 1), "come to an end"),
         ("9003 9003 30 e90c08 8008", "too many pieces"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from symd.config import Limits
 from symd.cores import PendingMemory, WaveMemory, WaveRegisters
-from symd.cores.amd_waves import AreaRoom, global_ranges, memory_of, saved_waves, scratch_of
+from symd.cores.amd_waves import AreaBudget, global_ranges, memory_of, saved_waves, scratch_of
 from symd.cores.values import values_of
 from symd.engine.engine import Engine
 from symd.formats.budget import Budget
@@ -120,7 +120,7 @@ def test_gfx942_is_asked_where_its_memory_is(moved: int, found: bool) -> None:
     dump.wave(pc=0, exec=1, scalar=scalar, slot=None, **vectors)  # type: ignore[arg-type]
     core = core_state.Core(dump.build(), Budget(Limits()))
     (queue,), (agent,) = core.state.queues, core.state.agents
-    waves = saved_waves(core.memory, core.state, queue, agent, None, Budget(Limits()), AreaRoom(core.memory))
+    waves = saved_waves(core.memory, core.state, queue, agent, None, Budget(Limits()), AreaBudget(core.memory))
     scratch = scratch_of(queue, core.memory)
     assert [memory_of(wave, agent, scratch).scratch for wave in waves] == [(base, 16384) if found else None, None]
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from symd.cores import WaveRegisters
-from symd.cores.values import MOST_BYTES, values_of
+from symd.cores.values import MAX_BYTES, values_of
 from symd.debuginfo.variables.visible import VariableReader
 from symd.formats import containers
 from symd.model.variables import (
@@ -133,7 +133,7 @@ def test_what_is_not_in_registers_has_no_value(piece: LocationPiece) -> None:
 
 
 def test_what_is_too_large_or_has_no_size_is_left_out() -> None:
-    for size in (MOST_BYTES + 1, 0, -1, None):
+    for size in (MAX_BYTES + 1, 0, -1, None):
         assert values(constant(0), types=(TypeInfo("S", "structure", size),)) is None
     assert values_of(Visible((Variable("x", "T", "local", "f", False, False, None),)), WAVE) == ()
 

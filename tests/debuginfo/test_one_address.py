@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo import one_address, plain_scopes, rows_alone
+from symd.debuginfo import plain_scopes, rows_alone
 from symd.debuginfo.dwarf.sections import ELF_NAMES
 from symd.debuginfo.one_address import answer_at
 from symd.debuginfo.plain_scopes import PlainScopes
-from symd.debuginfo.spirv import decoded
 from symd.debuginfo.spirv import one_address as spirv
 from symd.errors import SymdError
 from symd.formats import containers, elf
@@ -33,7 +32,7 @@ from symd.model import frame_text
 from symd.model.answers import Answer, Reason
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.debug_info import BODY, NO_FUNCTION, NO_PARENT, RowFlag
-from symd.model.frame_text import NotPlain, PlainAnswer
+from symd.model.frame_text import NeedsIndex, PlainAnswer
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleSummary
 from tests.fuzz import spirv_words
@@ -78,7 +77,7 @@ def plainly(answer: Callable[..., PlainAnswer], *place: Any) -> PlainAnswer | No
     """What is answered without an index; None where it is left to one."""
     try:
         return answer(*place)
-    except (NotPlain, SymdError):
+    except (NeedsIndex, SymdError):
         return None
 
 
@@ -150,10 +149,8 @@ def changed(dice: random.Random, data: bytes) -> bytes:
 def test_its_numbers_are_those_of_answers_and_scopes() -> None:
     for name in ("EXACT", "APPROXIMATE", "NO_LINE", "INFERRED", "CONTRADICTORY"):
         assert getattr(frame_text, name) == Reason[name]
-    assert (one_address._NO_PARENT, one_address._NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
-    assert (plain_scopes._NO_PARENT, plain_scopes._BODY) == (NO_PARENT, BODY)
-    assert (rows_alone._NO_PARENT, rows_alone._END_SEQUENCE) == (NO_PARENT, RowFlag.END_SEQUENCE)
-    assert (decoded.NO_PARENT, decoded.NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
+    assert (plain_scopes.NO_PARENT, plain_scopes.NO_FUNCTION, plain_scopes._BODY) == (NO_PARENT, NO_FUNCTION, BODY)
+    assert rows_alone._END_SEQUENCE == RowFlag.END_SEQUENCE
     assert spirv._END_SEQUENCE == RowFlag.END_SEQUENCE
 
 
@@ -205,7 +202,7 @@ def test_spirv_inside_a_container_is_left_to_the_whole_index() -> None:
     (code,) = containers.unpack((SAMPLES / "kernels/bin/vadd/O0.spv").read_bytes(), Limits()).objects
     offset = code.kernels[0].offset
     assert spirv.answer_at_offset(code, offset)
-    with pytest.raises(NotPlain, match="inside a container"):
+    with pytest.raises(NeedsIndex, match="inside a container"):
         spirv.answer_at_offset(code._replace(path=ObjectPath(".rodata")), offset)
 
 
@@ -222,10 +219,10 @@ def scopes(*call: int) -> PlainScopes:
 
 
 def test_calls_inside_each_other_are_a_chain() -> None:
-    assert scopes(0x140, 0x180).at(0x150) == ([2, 1, 0], (0x100, 0x200))
+    assert scopes(0x140, 0x180).chain_at(0x150) == ([2, 1, 0], (0x100, 0x200))
 
 
 @pytest.mark.parametrize("call", [(0x138, 0x170), (0x148, 0x184)])
-def test_a_call_that_reaches_out_of_what_it_was_inlined_into_is_not_plain(call: tuple[int, int]) -> None:
-    with pytest.raises(NotPlain):
-        scopes(*call).at(0x150)
+def test_a_call_that_reaches_out_of_what_it_was_inlined_into_needs_the_index(call: tuple[int, int]) -> None:
+    with pytest.raises(NeedsIndex):
+        scopes(*call).chain_at(0x150)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.text_ranges import _LONGEST, disjoint_pieces
+from symd.debuginfo.text_ranges import _MAX_MOVED, disjoint_pieces
 from symd.debuginfo.variables.visible import VariableReader
 from symd.formats import containers
 from symd.index import Index
@@ -132,7 +132,7 @@ def test_the_rule_by_example(ranges: list[tuple[int, int, str]], expected: str) 
 
 def test_many_pieces_are_found_as_few_are() -> None:
     """Their beginnings stand in several lists."""
-    count = 3 * _LONGEST
+    count = 3 * _MAX_MOVED
     ranges = [(start, 2 * count - start, start) for start in range(count)]
     pieces = [*disjoint_pieces(ranges)]
     assert pieces[:count] == [(start, start + 1, start) for start in range(count - 1)] + [

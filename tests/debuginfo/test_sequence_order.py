@@ -15,7 +15,7 @@ from symd.formats import containers
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.answers import Reason
-from symd.model.frame_text import NotPlain
+from symd.model.frame_text import NeedsIndex
 from tests.builders.amdgpu_bundle import text_alone
 from tests.builders.dwarf import At, Die, Unit, build_dwarf
 from tests.builders.line_program import Row, Shape, build_line_program
@@ -77,7 +77,7 @@ def check(sequences: Sequence[LineSequence]) -> list[Reason]:
             assert (known.reason, known.frames[0].line) == wanted, at
             try:
                 reason, frames = answer_at(code, 1, at, Limits())
-            except NotPlain:
+            except NeedsIndex:
                 continue
             assert (reason, frames[0][3]) == wanted, at
             reasons.append(wanted[0])
@@ -104,5 +104,5 @@ def test_sequences_in_any_order_are_answered_as_their_rows_say() -> None:
 
 def test_sequences_that_overlap_before_a_row_without_a_line_are_left_to_the_index() -> None:
     code = containers.unpack(image([[(0, 3), (0x40, 3)], [(0x20, 4), (0x60, 4)], [(0x80, 0), (0x100, 0)]]), Limits())
-    with pytest.raises(NotPlain, match="overlap"):
+    with pytest.raises(NeedsIndex, match="overlap"):
         answer_at(code.objects[0], 1, 0x90, Limits())

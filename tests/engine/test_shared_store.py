@@ -56,7 +56,7 @@ def test_a_module_that_goes_while_it_is_opened_is_not_kept_open(
 ) -> None:
     with Engine(Store(tmp_path)) as one, Engine(Store(tmp_path)) as other:
         digest = one.add(RAYCAST).sha256
-        checked = Index.checked
+        checked = Index.open_checked
 
         def late(data: bytes, of: str) -> Index:
             one.remove(digest)

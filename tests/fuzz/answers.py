@@ -25,7 +25,7 @@ from symd.index.partial import FileIndex, PartialIndex
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer
 from symd.model.breakpoints import SourceLine
-from symd.model.frame_text import NotPlain
+from symd.model.frame_text import NeedsIndex
 from symd.model.identities import Digest
 from symd.model.names import Match, NameQuery
 from symd.query.breakpoints import locate
@@ -63,7 +63,7 @@ def ways(data: bytes) -> None:
         decoded = decoded_objects(unpacked.objects, LIMITS)
         built = build_index(data, LIMITS)
         summary = described(data, Digest("0" * 64), unpacked, decoded)
-    whole = Index.checked(built)
+    whole = Index.open_checked(built)
     undecoded = described(data, Digest("0" * 64), unpacked, [DecodedObject(code, None) for code in unpacked.objects])
     by_object = PartialIndex(unpacked.objects, undecoded, units=False, limits=LIMITS)
     one_shot, of_file = (
@@ -96,7 +96,7 @@ def _one_by_one(data: bytes, whole: Index) -> None:
         try:
             place = at_kernel(objects, query.kernel, query.offset) if is_named else at_address(objects, query.address)
             found = plain_answer(*place)
-        except (SymdError, NotPlain):
+        except (SymdError, NeedsIndex):
             continue
         expected = _answer(whole, query)
         if found != (int(expected.reason), tuple(tuple(frame[:5]) for frame in expected.frames)):
@@ -168,7 +168,7 @@ def mutate_index(dice: random.Random, data: bytes, change: Change) -> bytes:
 def ask_index(data: bytes) -> None:
     """A damaged index: refused as damaged when it is opened, or answers, or says at the question that it is damaged."""
     with fitting({"DATA_LOSS"}):
-        index = Index.checked(data)
+        index = Index.open_checked(data)
         assert index.summary.format is not None
         for path in [None, *index.objects[:4]]:
             for table in lines(index, path):
@@ -193,7 +193,7 @@ def read_index_plainly(data: bytes) -> None:
     what a column answers, where that is none that says it is damaged."""
     file, digest = memoryview(data), _digest_in(data).hex()
     try:
-        whole = Index.checked(data)
+        whole = Index.open_checked(data)
     except DataLoss as error:
         for address in _ANYWHERE:
             _read_twice(data, address)
@@ -246,7 +246,7 @@ def flipped_index(data: bytes) -> None:
     """An index file with other bytes, its checksum as it was: DATA_LOSS, or the same bytes."""
     original, changed = data[: len(data) // 2], data[len(data) // 2 :]
     try:
-        Index.checked(changed)
+        Index.open_checked(changed)
     except DataLoss as error:
         raise Refused from error
     if changed != original:

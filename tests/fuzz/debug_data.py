@@ -145,7 +145,7 @@ def _rows(module: ModuleType, sections: DebugSections, header: LineHeader) -> li
 
 
 _DIE_COLUMNS = (
-    "place", "place_after", "name", "linkage_name", "origin", "specification", "location",
+    "offset", "end", "name", "linkage_name", "origin", "specification", "location",
     "unit", "parent", "depth", "tag", "flags", "call_file", "call_line", "call_column", "decl_file", "decl_line",
 )  # fmt: skip
 

@@ -135,7 +135,7 @@ def read_nv_info(data: bytes) -> None:
             compiled, plain = (getattr(one, name) for one in (records, _UNCOMPILED_RECORDS))
             assert compiled(data, _SOME_IDS) == plain(data, _SOME_IDS)
         packed = cubin_facts.PackedAttributes(data, ".nv.info")
-        assert len(packed) == len(packed.plain())
+        assert len(packed) == len(packed.value())
         cubin_facts.by_symbol([packed])
 
 

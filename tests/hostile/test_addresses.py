@@ -66,7 +66,7 @@ def with_value(data: bytes, places: list[int], value: int) -> bytes:
 
 
 def ask_everything(data: bytes) -> None:
-    index = Index.checked(build_index(data, Limits()))
+    index = Index.open_checked(build_index(data, Limits()))
     objects = containers.unpack(data).objects
     for path in index.objects:
         list(lines(index, path))
@@ -105,7 +105,7 @@ def test_text_that_passes_the_end_of_the_address_space_is_malformed(address: int
 
 
 @pytest.mark.parametrize(
-    ("size", "refused"), [(containers.MOST_TEXT, False), (containers.MOST_TEXT + 1, True), (1 << 63, True)]
+    ("size", "refused"), [(containers.MAX_TEXT, False), (containers.MAX_TEXT + 1, True), (1 << 63, True)]
 )
 def test_text_without_content_takes_as_much_as_a_gpu_could_hold(size: int, refused: bool) -> None:
     """Text positions go through all sections; found in a sample whose section had lost its content."""

@@ -30,7 +30,7 @@ def test_text_without_bytes(name: str) -> None:
     for number, section in enumerate(elf.section_headers(bytes(image), elf.parse_header(bytes(image)))):
         if section.flags & EXECUTABLE:
             struct.pack_into("<Q", image, table + 64 * number + SIZE_AT, 0)
-    index = Index.checked(build_index(bytes(image), Limits()))
+    index = Index.open_checked(build_index(bytes(image), Limits()))
     assert index.kernels or index.summary.objects
     for found in lines(index):
         assert len(found) == len(found.line)

@@ -39,7 +39,7 @@ def with_column(columns: Mapping[str, Column], name: str, change: Callable[[Colu
 
 
 def test_the_index_itself_is_whole(columns: Mapping[str, Column]) -> None:
-    index = Index.checked(encode(columns))
+    index = Index.open_checked(encode(columns))
     assert index.answer(ByKernel("raycast", KernelOffset(0x368)))
     assert index.rows.line.size
     assert index.functions.name.size
@@ -48,7 +48,7 @@ def test_the_index_itself_is_whole(columns: Mapping[str, Column]) -> None:
 @pytest.mark.parametrize("name", [name for name, spec in SCHEMA.items() if spec.number_of])
 def test_a_number_of_nothing_is_damage(columns: Mapping[str, Column], name: str) -> None:
     with pytest.raises(DataLoss, match=f"'{name}'"):
-        Index.checked(with_column(columns, name, lambda column: np.full_like(column, 255)))
+        Index.open_checked(with_column(columns, name, lambda column: np.full_like(column, 255)))
 
 
 def test_an_owner_that_is_around_itself_is_damage(columns: Mapping[str, Column]) -> None:
@@ -56,7 +56,7 @@ def test_an_owner_that_is_around_itself_is_damage(columns: Mapping[str, Column])
     count = len(columns["owner_parent"])
     for parents in (np.arange(count), np.roll(np.arange(count), -1)):
         with pytest.raises(DataLoss, match="around itself"):
-            Index.checked(with_column(columns, "owner_parent", lambda _, parents=parents: parents))
+            Index.open_checked(with_column(columns, "owner_parent", lambda _, parents=parents: parents))
 
 
 @pytest.mark.parametrize("name", ["string_ends", "page_end"])
@@ -65,13 +65,13 @@ def test_an_end_outside_or_before_the_one_before_is_damage(columns: Mapping[str,
         if len(columns[name]) == 1 and not change(columns[name])[0]:
             continue  # one page, and nothing before it
         with pytest.raises(DataLoss):
-            Index.checked(with_column(columns, name, change))
+            Index.open_checked(with_column(columns, name, change))
 
 
 @pytest.mark.parametrize("name", ["start_rank", "start_base"])
 def test_ranks_that_are_not_what_the_bits_say_are_damage(columns: Mapping[str, Column], name: str) -> None:
     with pytest.raises(DataLoss, match="starts"):
-        Index.checked(with_column(columns, name, lambda column: column + 1))
+        Index.open_checked(with_column(columns, name, lambda column: column + 1))
 
 
 def test_sorted_starts_that_do_not_grow_are_damage(columns: Mapping[str, Column]) -> None:
@@ -80,10 +80,10 @@ def test_sorted_starts_that_do_not_grow_are_damage(columns: Mapping[str, Column]
     for starts, whole in ((np.arange(count), True), (np.zeros(count), False)):
         file = encode({**columns, **none, "start_sorted": starts.astype(np.uint8)})
         if whole:
-            Index.checked(file)
+            Index.open_checked(file)
             continue
         with pytest.raises(DataLoss, match="starts"):
-            Index.checked(file)
+            Index.open_checked(file)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_packed_table_that_numbers_nothing_is_damage(
     one = fields(*(np.array([200 if each == field else 0], np.uint64) for each in fields._fields))
     counted = {"object_rows": np.ones(1, np.uint8), "function_count": np.ones(1, np.uint8)}
     assert len(columns["object_rows"]) == 1
-    index = Index.checked(encode({**columns, **counted, name: np.frombuffer(pack_table(one), np.uint8)}))
+    index = Index.open_checked(encode({**columns, **counted, name: np.frombuffer(pack_table(one), np.uint8)}))
     with pytest.raises(DataLoss, match="not there"):
         assert index.rows if name == "row_data" else index.functions
 
@@ -113,7 +113,7 @@ def test_a_row_of_larger_numbers_than_rows_have_is_damage(
     file = encode(
         {**columns, "object_rows": np.ones(1, np.uint8), "row_data": np.frombuffer(pack_table(one), np.uint8)}
     )
-    index = Index.checked(file)
+    index = Index.open_checked(file)
     with pytest.raises(DataLoss, match="not there"):
         assert index.rows
 
@@ -126,7 +126,7 @@ def test_a_column_of_more_entries_than_the_file_has_bytes_is_damage(columns: Map
         changed = bytearray(file)
         changed[at : at + COLUMN.size] = COLUMN.pack(name, kind, min(offset, len(file) - 8), len(file) + 1, 1)
         with pytest.raises(DataLoss, match="impossible size"):
-            Index.checked(with_fitting_checksums(changed))
+            Index.open_checked(with_fitting_checksums(changed))
 
 
 def test_more_ranges_than_starts_are_damage_before_there_is_room_for_them(columns: Mapping[str, Column]) -> None:
@@ -141,7 +141,7 @@ def test_more_ranges_than_starts_are_damage_before_there_is_room_for_them(column
     tracemalloc.start()
     try:
         with pytest.raises(DataLoss, match="starts and ranges"):
-            Index.checked(file)
+            Index.open_checked(file)
         assert tracemalloc.get_traced_memory()[1] < 64 * len(file)
     finally:
         tracemalloc.stop()
@@ -159,7 +159,7 @@ def test_a_bit_behind_the_last_range_of_a_page_is_damage(columns: Mapping[str, C
     packed = compress(bytes(page))
     file = encode({**columns, "page_data": packed, "page_end": np.array([len(packed)], np.uint32)})
     with pytest.raises(DataLoss, match="not whole"):
-        Index.checked(file).answer(ByKernel("raycast", KernelOffset(0x368)))
+        Index.open_checked(file).answer(ByKernel("raycast", KernelOffset(0x368)))
 
 
 def test_the_word_of_the_header_that_says_nothing_is_zero(columns: Mapping[str, Column]) -> None:
@@ -168,7 +168,7 @@ def test_the_word_of_the_header_that_says_nothing_is_zero(columns: Mapping[str, 
     for at in range(len(file)):
         file[at] ^= 0x40
         with pytest.raises(DataLoss):
-            Index.checked(bytes(file))
+            Index.open_checked(bytes(file))
         file[at] ^= 0x40
 
 

@@ -372,9 +372,9 @@ def test_what_cannot_be_written_of_ranges_is_refused(name: str, column: np.ndarr
     found = torn([(0, 21, S), (0x20, 15, S), (0x60, 16, S)])
     whole = dict(decode(found.buffer))
     two = {each: whole[each][:2] for each in whole if each.startswith("written_")}
-    Index.checked(encode(whole | two))
+    Index.open_checked(encode(whole | two))
     with pytest.raises(DataLoss):
-        Index.checked(encode(whole | two | {name: column}))
+        Index.open_checked(encode(whole | two | {name: column}))
 
 
 offsets = st.integers(0, 0x80)

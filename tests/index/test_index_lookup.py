@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from symd.config import Limits
 from symd.core import index_lookup
-from symd.core.index_lookup import COLUMN, COLUMN_NAME, HEADER, KEPT_ANSWERS, LAST_REASON, PIECE
+from symd.core.index_lookup import CHECKSUM_BLOCK, COLUMN, COLUMN_NAME, HEADER, KEPT_ANSWERS, LAST_REASON
 from symd.errors import DataLoss, SymdError
-from symd.index import LARGEST, VERSION, Index
+from symd.index import MAX_COLUMN_BYTES, VERSION, Index
 from symd.index.derived import NO_DEBUG_DATA
 from symd.index.format import decode, narrow
 from symd.index.locations import LocationFrames, ModuleRanges, Owners
@@ -139,7 +139,7 @@ def test_of_many_sections_an_address_map_says_which_holds_an_address(indexes: di
         "section_number": np.arange(count).astype(np.uint8),
     }
     file = encode(columns | many)
-    index, lookup = Index.checked(file), opened(index_lookup, file)
+    index, lookup = Index.open_checked(file), opened(index_lookup, file)
     for address in range(0, (count + 1) * size, 52):
         query = ByAddress(ObjectAddress(address))
         known = symbolize(index, [query])[0]
@@ -318,15 +318,15 @@ def test_damage_where_the_answer_is_read_is_seen_and_elsewhere_nobody_looks(core
     right = said(core, file, address, digest)
     assert right is not None
     first = HEADER.size + COLUMN.size * len(SCHEMA)
-    pieces = range(first, len(file) * PIECE // (PIECE + 4), PIECE)
+    blocks = range(first, len(file) * CHECKSUM_BLOCK // (CHECKSUM_BLOCK + 4), CHECKSUM_BLOCK)
     unread = []
-    for at in pieces:
+    for at in blocks:
         wrong = bytearray(file)
         wrong[at] ^= 1
         found = said(core, wrong, address, digest)
         assert found in (None, right)
         unread += [at] if found == right else []
-    assert 0 < len(unread) < len(pieces)
+    assert 0 < len(unread) < len(blocks)
     wrong = bytearray(file)
     for at in unread:
         wrong[at] ^= 1
@@ -372,7 +372,7 @@ def test_owners_around_each_other_are_damage(core: ModuleType, around: int) -> N
             owners.setdefault(name, np.repeat(column, 5))
     file = encode(columns | owners | {"frame_owner": np.array([3], np.uint8)})
     with pytest.raises(DataLoss, match="around itself"):
-        Index.checked(file)
+        Index.open_checked(file)
     with pytest.raises(core.Damaged, match="around itself"):
         opened(core, file).at(4)
 
@@ -390,14 +390,15 @@ def test_a_reason_that_no_index_has_is_no_answer(core: ModuleType, indexes: dict
     file = encode({**columns, "page_data": np.frombuffer(packed, np.uint8), "page_end": end})
     digest, query = columns["module_sha256"].tobytes(), ByAddress(ObjectAddress(0x1978))
     with pytest.raises(DataLoss, match="reasons that are not there"):
-        Index.checked(file).answer(query)
+        Index.open_checked(file).answer(query)
     assert search_index_file(memoryview(file), digest.hex(), query) is None
     assert said(core, file, 0x1978, digest) is None
 
 
 @BOTH
 @pytest.mark.parametrize(
-    ("name", "entries"), [("section_address", LARGEST - 1), ("start_bits", LARGEST), ("start_bits", 1 << 63)]
+    ("name", "entries"),
+    [("section_address", MAX_COLUMN_BYTES - 1), ("start_bits", MAX_COLUMN_BYTES), ("start_bits", 1 << 63)],
 )
 def test_more_equal_entries_than_there_can_be_end_in_no_answer_and_no_endless_search(
     core: ModuleType, indexes: dict[Path, bytes], name: str, entries: int

@@ -19,14 +19,14 @@ def test_a_summary_names_its_module_by_the_text_that_opened_the_index() -> None:
     """So who asks by it is found without a look at its letters."""
     data = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
     digest = hashlib.sha256(data).hexdigest()
-    assert Index.checked(build_index(data, Limits()), digest).summary.sha256 is digest
+    assert Index.open_checked(build_index(data, Limits()), digest).summary.sha256 is digest
 
 
 def test_a_description_counts_as_it_is_expanded() -> None:
     """Notes repeat the name of what they are about, so that a kilobyte of index may expand to megabytes of them."""
     image = (BIN.parents[1] / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()
     bundle = _bundle(("n" * 50_000, _bundle(*((f"{number}", b"damaged") for number in range(40)), ("good", image))))
-    index = Index.checked(build_index(bundle, Limits()))
+    index = Index.open_checked(build_index(bundle, Limits()))
     notes = sum(map(len, index.summary.notes))
     assert notes > 10 * index.size
     assert index.weight > notes
@@ -58,7 +58,9 @@ def _many_rows(*of_call: tuple[int, int, int]) -> Index:
         Scope("outer", 0, 4 * ROWS, lines=(20, 40)),
         Scope("inner", 0x20, 0x40, parent=0, call_line=30, lines=(1, 10)),
     ]
-    return Index.checked(index(Object(rows=rows, scopes=scopes, size=4 * ROWS, kernels=[("k", 0, 4 * ROWS)])).buffer)
+    return Index.open_checked(
+        index(Object(rows=rows, scopes=scopes, size=4 * ROWS, kernels=[("k", 0, 4 * ROWS)])).buffer
+    )
 
 
 def _bundle(*entries: tuple[str, bytes]) -> bytes:

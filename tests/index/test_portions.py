@@ -53,7 +53,7 @@ def different(one: bytes, other: bytes) -> list[str]:
 
 def said(file: bytes) -> list[Any]:
     """What an index says, in words and not in numbers of strings, frames and owners."""
-    index = Index.checked(file)
+    index = Index.open_checked(file)
     columns, functions, rows = index.columns, index.functions, index.rows
     locations = [(answer.reason, answer.kernel, answer.frames) for answer in answers_of_ranges(index)]
     files = zip(columns.file_object.tolist(), texts(index, columns.file_name), strict=True)
@@ -94,14 +94,14 @@ def check(data: bytes) -> None:
 
 def test_facts_that_are_too_many_are_left_out_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = build_index(MANY, Limits())
-    monkeypatch.setattr(index_summary, "MOST_DESCRIBED", 1)
+    monkeypatch.setattr(index_summary, "MAX_DESCRIBED", 1)
     check(MANY)
     assert different(whole, build_index(MANY, Limits())) == ["summary"]
 
 
 def test_kernels_that_are_too_many_are_left_out_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = build_index(MANY, Limits())
-    monkeypatch.setattr(index_summary, "MOST_KERNELS", 1)
+    monkeypatch.setattr(index_summary, "MAX_KERNELS", 1)
     check(MANY)
     assert different(whole, build_index(MANY, Limits())) == ["summary"]
 
@@ -137,7 +137,7 @@ def test_many_ranges_and_strings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builder, "PORTION", 5000)
     monkeypatch.setattr(builder, "_STRINGS", 7)
     monkeypatch.setattr(index_format, "_AT_ONCE", 1)
-    monkeypatch.setattr(builder, "_PIECES_AT_ONCE", 1)
+    monkeypatch.setattr(builder, "_BLOCKS_AT_ONCE", 1)
     check(bundle(12, functions=16, rows=200))
 
 
@@ -179,7 +179,7 @@ def test_a_large_module_takes_the_memory_of_a_portion(tmp_path: Path) -> None:
         [sys.executable, "-c", _MEASURED, str(path), str(into)], capture_output=True, text=True, check=True, timeout=600
     )
     assert int(outcome.stdout) < PEAK
-    index = Index.checked(into.read_bytes(), hashlib.sha256(path.read_bytes()).hexdigest())
+    index = Index.open_checked(into.read_bytes(), hashlib.sha256(path.read_bytes()).hexdigest())
     assert int(index.columns.object_rows.sum()) == 400 * (30 * 150 + 1)
 
 

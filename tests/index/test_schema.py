@@ -87,7 +87,7 @@ class _Twice(dict[str, np.ndarray]):
 def test_a_column_that_is_there_twice_is_refused() -> None:
     """What is checked by name would be one, and what is read the other."""
     with pytest.raises(DataLoss, match="twice"):
-        Index.checked(encode(_Twice(decode(built(SAMPLES[0])))))
+        Index.open_checked(encode(_Twice(decode(built(SAMPLES[0])))))
 
 
 def test_columns_that_are_missing_or_unknown_are_refused() -> None:
@@ -107,9 +107,9 @@ def test_columns_that_are_missing_or_unknown_are_refused() -> None:
 )
 def test_a_file_that_is_whole_and_contradicts_the_schema_is_refused(name: str, column: np.ndarray) -> None:
     columns = dict(decode(built(SAMPLES[0])))
-    Index.checked(encode(columns))
+    Index.open_checked(encode(columns))
     with pytest.raises(DataLoss, match=name):
-        Index.checked(encode(columns | {name: column}))
+        Index.open_checked(encode(columns | {name: column}))
 
 
 def test_text_that_does_not_begin_where_the_text_before_it_ends_is_refused() -> None:
@@ -118,7 +118,7 @@ def test_text_that_does_not_begin_where_the_text_before_it_ends_is_refused() -> 
     assert not columns["section_base"][0]
     for wrong in (columns["section_base"] + 1, columns["section_base"] + columns["section_size"]):
         with pytest.raises(DataLoss, match="where the one before it ends"):
-            Index.checked(encode(columns | {"section_base": wrong}))
+            Index.open_checked(encode(columns | {"section_base": wrong}))
 
 
 def test_text_positions_that_wrap_are_refused() -> None:
@@ -134,7 +134,7 @@ def test_a_string_0_with_letters_is_refused() -> None:
     assert ends[0] == 0 < ends[1]
     ends[0] = 1
     with pytest.raises(DataLoss, match="string 0"):
-        Index.checked(encode(columns | {"string_ends": ends}))
+        Index.open_checked(encode(columns | {"string_ends": ends}))
 
 
 def test_a_reason_as_written_that_no_index_has_is_refused() -> None:
@@ -142,4 +142,4 @@ def test_a_reason_as_written_that_no_index_has_is_refused() -> None:
     assert len(columns["written_reason"])
     for wrong in (0, 15, Reason.UNRECOGNIZED):
         with pytest.raises(DataLoss, match="for no reason"):
-            Index.checked(encode(columns | {"written_reason": np.full_like(columns["written_reason"], wrong)}))
+            Index.open_checked(encode(columns | {"written_reason": np.full_like(columns["written_reason"], wrong)}))

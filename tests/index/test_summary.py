@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import DataLoss
-from symd.formats.containers.format import LazyMapping, LazySequence
+from symd.formats.lazy import LazyMapping, LazySequence
 from symd.index import summary as index_summary
 from symd.index.summary import PackedFacts, pack, pack_objects, unpack
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
@@ -152,7 +152,7 @@ def test_of_a_long_summary_the_facts_of_kernels_wait():
     assert back == with_facts(facts)
     assert pack(back) == packed
     assert list(waiting.items()) == list(facts.items())
-    assert waiting.plain() is not waiting.plain()
+    assert waiting.value() is not waiting.value()
 
 
 @pytest.mark.usefixtures("long")
@@ -195,7 +195,7 @@ def test_facts_and_notes_without_measure_are_not_kept(kernels):
 
 def test_facts_of_a_module_that_has_too_many_are_left_out(monkeypatch):
     """A file of 3 MB, compressed, whose 3,000 kernels have an argument with a long name each: it took the daemon's own process to 2.2 GB."""
-    monkeypatch.setattr(index_summary, "MOST_DESCRIBED", 100_000)
+    monkeypatch.setattr(index_summary, "MAX_DESCRIBED", 100_000)
     facts = {"registers": 21}
     kernels = [KERNEL._replace(facts=facts | {"arguments": [{"name": f"{n}" * 2_000}]}) for n in range(40)]
     large = OBJECT._replace(kernels=(KERNEL, *kernels), facts={"os": "x" * 2_000}, notes=("y" * 2_000,))
@@ -210,7 +210,7 @@ def test_facts_of_a_module_that_has_too_many_are_left_out(monkeypatch):
 
 
 def test_facts_of_containers_are_left_out_where_all_of_them_leave_no_room(monkeypatch):
-    monkeypatch.setattr(index_summary, "MOST_DESCRIBED", 100_000)
+    monkeypatch.setattr(index_summary, "MAX_DESCRIBED", 100_000)
     containers = tuple(ContainerSummary(f"{n}", "archive", 7, {"entries": "y" * 3_000}) for n in range(40))
     read = unpack(pack(MODULE._replace(containers=containers)))
     said = {"left_out": "the module has too many facts"}
@@ -219,7 +219,7 @@ def test_facts_of_containers_are_left_out_where_all_of_them_leave_no_room(monkey
 
 def test_kernels_whose_names_are_too_much_are_counted_in_a_note(monkeypatch):
     """266 KB of a zebin whose 800 text sections have one long name took the daemon's own process to 550 MB."""
-    monkeypatch.setattr(index_summary, "MOST_DESCRIBED", 100_000)
+    monkeypatch.setattr(index_summary, "MAX_DESCRIBED", 100_000)
     long = tuple(KERNEL._replace(name=f"{n}" * 3_000, section="s" * 20_000, facts={}) for n in range(9))
     few, none = OBJECT._replace(kernels=(KERNEL,)), OBJECT._replace(kernels=())
     read = unpack(pack(MODULE._replace(objects=(few, OBJECT._replace(kernels=long), few, none))))
@@ -257,7 +257,7 @@ def test_long_lists_of_numbers_take_no_step_for_each_number():
 
 def test_kernels_beyond_as_many_as_are_listed_are_counted_in_a_note(monkeypatch):
     """A file of 20 MB, compressed, with a million kernels took the daemon's own process to 557 MB."""
-    monkeypatch.setattr(index_summary, "MOST_KERNELS", 5)
+    monkeypatch.setattr(index_summary, "MAX_KERNELS", 5)
     kernels = tuple(KERNEL._replace(name=f"{n}") for n in range(7))
     three, seven = OBJECT._replace(kernels=kernels[:3]), OBJECT._replace(kernels=kernels, notes=("a note",))
     read = unpack(pack(MODULE._replace(objects=(three, seven, three, OBJECT._replace(kernels=())))))

@@ -21,7 +21,7 @@ AMD = Path(__file__).parents[2] / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 @pytest.fixture(scope="module")
 def answers() -> Answers:
     """Of code that is inlined."""
-    index = Index.checked(build_index(AMD.read_bytes(), Limits()))
+    index = Index.open_checked(build_index(AMD.read_bytes(), Limits()))
     return symbolize_column(index, np.arange(0x1900, 0x1A00, 4, dtype=np.uint64))
 
 

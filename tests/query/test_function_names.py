@@ -17,7 +17,7 @@ from symd.model.answers import Answer, Reason
 from symd.model.cancellation import cancelled_by
 from symd.model.summaries import ModuleSummary
 from symd.query import function_names, function_spellings
-from symd.query.symbolize import MAX_SUGGESTED, QueryBudget, symbolize
+from symd.query.symbolize import MAX_SUGGESTED, NameSearchBudget, symbolize
 from tests.query.small import Object, Scope, index
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -167,7 +167,7 @@ def test_names_that_are_looked_up_together_are_found_where_each_is_found_alone(
     alone = {name: function_names.starts(one, name, None) for name in names}
     assert any(alone.values())
     monkeypatch.setattr(function_names, "CHARACTERS_A_NAME", characters)
-    assert function_names.starts_of_each(one, names, None, QueryBudget()) == alone
+    assert function_names.starts_of_each(one, names, None, NameSearchBudget()) == alone
 
 
 def test_what_the_symbol_says_comes_before_what_debug_data_says() -> None:

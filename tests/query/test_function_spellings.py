@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.query.function_names import SymbolsByWord, symbols_meant
-from symd.query.function_spellings import LONGEST, spellings, taken_apart, words_in
-from symd.query.symbolize import QueryBudget
+from symd.query.function_spellings import MAX_LENGTH, spellings, taken_apart, words_in
+from symd.query.symbolize import NameSearchBudget
 from tests.query.test_demangled import mangled_names
 from tests.tools import require
 
@@ -46,7 +46,7 @@ def test_what_demanglers_write_means_the_function_that_they_write_it_for(tool: s
     assert not lost
     assert {text: symbols.meant_by(text) for text in written.values()} == {
         text: sorted(meant, key=names.index)
-        for text, meant in symbols_meant(written.values(), names, QueryBudget()).items()
+        for text, meant in symbols_meant(written.values(), names, NameSearchBudget()).items()
     }
 
 
@@ -202,4 +202,4 @@ def test_a_very_long_name_takes_steps_that_grow_with_it(part: str) -> None:
             sys.setprofile(None)
         return count
 
-    assert steps(LONGEST) < 3 * steps(LONGEST // 2) + 1000
+    assert steps(MAX_LENGTH) < 3 * steps(MAX_LENGTH // 2) + 1000

@@ -13,7 +13,7 @@ from symd.index import Index
 from symd.index.module import build_index
 from symd.model.cancellation import cancelled_by
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.query.names import LONGEST, MAX_MATCHED, _text_matcher, find_names
+from symd.query.names import MAX_MATCHED, MAX_PATTERN, _text_matcher, find_names
 from tests.agreement import ours
 from tests.agreement.samples import Sample, samples
 from tests.formats.containers.amd import objects
@@ -127,7 +127,7 @@ def test_answers_are_made_page_by_page() -> None:
     assert len(found) == 7
 
 
-@pytest.mark.parametrize("pattern", ["", "x" * (LONGEST + 1)])
+@pytest.mark.parametrize("pattern", ["", "x" * (MAX_PATTERN + 1)])
 def test_a_pattern_has_bounds(pattern: str) -> None:
     with pytest.raises(BadQuery):
         names(pattern)

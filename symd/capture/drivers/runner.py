@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from symd.capture.drivers import simulate
 from symd.capture.drivers.apis import APIS, Api, DriverRequest, write_request
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import (
     BuildFailed,
     DriverCrashed,
@@ -363,7 +363,7 @@ def survey(root: str | None = None, limits: Limits | None = None) -> list[Driver
     None for the system's.
     """
     with ThreadPoolExecutor(_SURVEYS_AT_ONCE) as pool:
-        parts = pool.map(lambda api: _survey(api, root, limits or Limits()), APIS.values())
+        parts = pool.map(lambda api: _survey(api, root, limits or DEFAULT_LIMITS), APIS.values())
         return [report for part in parts for report in part]
 
 

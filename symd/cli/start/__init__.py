@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from symd import __version__
-from symd.model.frame_text import EXACT, NotPlain, PlainAnswer, frame_text, is_named_by_source, printable
+from symd.model.frame_text import EXACT, NeedsIndex, PlainAnswer, frame_text, is_named_by_source, printable
 from symd.model.light_typing import NoReturn
 
 INTERRUPTED = 130
@@ -155,17 +155,17 @@ def _number(text: str) -> int | None:
 
 
 def answer_text(query: str, answer: PlainAnswer, reason_name: str) -> str:
-    """The lines of an answer as ``cli.answer_lines`` writes them, with the name of its reason. Raises NotPlain where
+    """The lines of an answer as ``cli.answer_lines`` writes them, with the name of its reason. Raises NeedsIndex where
     more is to be looked for."""
     reason, frames = answer
     if reason == ELSEWHERE:
-        raise NotPlain("debug data may be in files beside this one")
+        raise NeedsIndex("debug data may be in files beside this one")
     shown = ""
     if reason == CONTRADICTORY and sys.stderr is not None and sys.stderr.isatty():
-        raise NotPlain("a person is told what the debug data says")
+        raise NeedsIndex("a person is told what the debug data says")
     if reason != EXACT:
         if any(is_named_by_source(function, file) for function, _, file, _, _ in frames):
-            raise NotPlain("a source in Python may tell the names of functions")
+            raise NeedsIndex("a source in Python may tell the names of functions")
         shown = f" [{reason_name}]"
     first, *callers = (frame_text(*frame) for frame in frames)
     lines = [f"{query}: {first}{shown}", *(f"  (inlined by) {caller}" for caller in callers)]

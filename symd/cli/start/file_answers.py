@@ -1,4 +1,4 @@
-"""``symd symbolize FILE QUERY...``, for up to three addresses or places in kernels whose debug data is plain."""
+"""``symd symbolize FILE QUERY...``, for up to three addresses or places in kernels, where no index is needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.model.code import CodeKind, CodeObject
-from symd.model.frame_text import NotPlain, PlainAnswer, log_not_plain
+from symd.model.frame_text import NeedsIndex, PlainAnswer, log_needs_index
 from symd.model.reasons import Reason
 
 _MOST_QUERIES = 3
@@ -28,12 +28,12 @@ _WITH_OTHERS = frozenset({"host-elf"})
 
 
 def plain_answers_text(asked: Asked) -> str | None:
-    """What is written for a file and queries; None where an answer is not plain: then the command line answers."""
+    """What is written for a file and queries; None where an answer needs an index: then the command line answers."""
     gc.disable()  # thousands of objects, of which none refers to itself
     try:
         return _plain_text(*asked)
-    except (OSError, SymdError, NotPlain) as reason:
-        log_not_plain(asked[0], reason)
+    except (OSError, SymdError, NeedsIndex) as reason:
+        log_needs_index(asked[0], reason)
         return None
     finally:
         gc.enable()
@@ -41,12 +41,12 @@ def plain_answers_text(asked: Asked) -> str | None:
 
 def _plain_text(file: str, queries: Sequence[tuple[str, str, int]]) -> str:
     if len(queries) > _MOST_QUERIES:
-        raise NotPlain("the command line decodes a file once for many queries")
+        raise NeedsIndex("the command line decodes a file once for many queries")
 
     opening = ContainerUnpacker(_content(file), DEFAULT_LIMITS, outline=True)
     objects = [*opening]
     if opening.format in _WITH_OTHERS:
-        raise NotPlain("files beside this one may belong to it")
+        raise NeedsIndex("files beside this one may belong to it")
 
     found = []
     for query, kernel, value in queries:
@@ -57,15 +57,15 @@ def _plain_text(file: str, queries: Sequence[tuple[str, str, int]]) -> str:
 
 
 def _content(file: str) -> bytes:
-    """The bytes of a file; a longer one is mapped. Raises NotPlain for one that is large or no regular file."""
+    """The bytes of a file; a longer one is mapped. Raises NeedsIndex for one that is large or no regular file."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except ValueError as error:
-        raise NotPlain("no file can have this name") from error
+        raise NeedsIndex("no file can have this name") from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size < _MOST_BYTES:
-            raise NotPlain("no regular file, or one that is empty or large")
+            raise NeedsIndex("no regular file, or one that is empty or large")
         if status.st_size < _MAPPED:
             return os.read(handle, _MAPPED)
         return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)  # type: ignore[return-value] # it has what is asked of bytes
@@ -74,8 +74,8 @@ def _content(file: str) -> bytes:
 
 
 def plain_answer(code: CodeObject, section: int, offset: int) -> PlainAnswer:
-    """The answer at a byte of text, by the number of its section. Raises NotPlain where the whole index has to say, and
-    SymdError for debug data that cannot be read."""
+    """The answer at a byte of text, by the number of its section. Raises NeedsIndex where the whole index has to say,
+    and SymdError for debug data that cannot be read."""
     if code.kind is CodeKind.SPIRV:
         from symd.debuginfo.spirv import one_address as spirv  # noqa: PLC0415 - 7 ms: one of the two is needed
 
@@ -90,7 +90,7 @@ _TextByte = tuple["CodeObject", int, int]
 
 
 def at_address(objects: Sequence[CodeObject], address: int) -> _TextByte:
-    """The only byte of text at an object address. Raises NotPlain unless there is exactly one."""
+    """The only byte of text at an object address. Raises NeedsIndex unless there is exactly one."""
     places = [
         (code, text.index, address - code.bias - text.address)
         for code in objects
@@ -98,18 +98,18 @@ def at_address(objects: Sequence[CodeObject], address: int) -> _TextByte:
         if text.executable and 0 <= address - code.bias - text.address < text.size
     ]
     if len(places) != 1:
-        raise NotPlain(f"{len(places)} text sections hold the address")
+        raise NeedsIndex(f"{len(places)} text sections hold the address")
     return places[0]
 
 
 def at_kernel(objects: Sequence[CodeObject], name: str, offset: int) -> _TextByte:
-    """The byte at an offset of the only kernel of a name. Raises NotPlain where none or several have the name, or the
+    """The byte at an offset of the only kernel of a name. Raises NeedsIndex where none or several have the name, or the
     offset is behind the kernel's end."""
     found = [(code, kernel) for code in objects for kernel in code.kernels if kernel.name == name]
     if len(found) != 1 or any(code.kernel_named_by_debug_data for code in objects):
-        raise NotPlain(f"{len(found)} kernels have the name, or debug data names kernels")
+        raise NeedsIndex(f"{len(found)} kernels have the name, or debug data names kernels")
     ((code, kernel),) = found
     size = next((text.size for text in code.sections if text.executable and text.index == kernel.section_index), 0)
     if offset >= kernel.size or kernel.offset + offset >= size:
-        raise NotPlain("the offset is behind the kernel's end")
+        raise NeedsIndex("the offset is behind the kernel's end")
     return code, kernel.section_index, kernel.offset + offset

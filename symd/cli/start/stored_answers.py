@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from symd.cli.start import MODULE_BYTES, Asked, answer_text, names_server, plain_questions
 from symd.core.index_lookup import IndexLookup
 from symd.index import VERSION
-from symd.model.frame_text import NotPlain, PlainAnswer, log_not_plain
+from symd.model.frame_text import NeedsIndex, PlainAnswer, log_needs_index
 from symd.model.reasons import Reason
 
 _CHUNK = 1 << 20
@@ -22,7 +22,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
     """What is written for a command line, without its verb. None where it says more than a store, a file and addresses,
-    where the store has no index of the file, or an answer is not plain: then the command line answers."""
+    where the store has no index of the file, or an answer needs more: then the command line answers."""
     plain = _plain_arguments(arguments)
     if plain is None or names_server(environment):
         return None
@@ -40,22 +40,22 @@ def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         return "".join(answer_text(query, answer, Reason(answer[0]).name) for query, answer in answers)
     except (
         OSError,
-        NotPlain,
+        NeedsIndex,
         ValueError,
     ) as reason:  # the last: of a damaged index, or of a name that no file can have
-        log_not_plain(file, reason)
+        log_needs_index(file, reason)
         return None
 
 
 def _named_at(lookup: IndexLookup, address: int) -> PlainAnswer:
-    """The answer at an object address. Raises NotPlain unless exactly one text section holds it and it has frames, or
+    """The answer at an object address. Raises NeedsIndex unless exactly one text section holds it and it has frames, or
     where a frame has no name: a source may have it."""
     answer = lookup.answer(address)
     if answer is None:
-        raise NotPlain("more than a look at one text section is needed")
+        raise NeedsIndex("more than a look at one text section is needed")
     reason, _, _, _, _, _, _, frames, *_ = answer
     if not frames or not all(function or linkage_name for function, linkage_name, *_ in frames):
-        raise NotPlain("a frame has no name, or there is none")
+        raise NeedsIndex("a frame has no name, or there is none")
     return reason, tuple([frame[:5] for frame in frames])
 
 
@@ -92,11 +92,11 @@ def _plain_arguments(arguments: Sequence[str]) -> tuple[str, Asked] | None:
 
 
 def _digest(file: str) -> bytes:
-    """SHA-256 of a file of which the system knows how large it is. Raises NotPlain for any other, and OSError."""
+    """SHA-256 of a file of which the system knows how large it is. Raises NeedsIndex for any other, and OSError."""
     with open(file, "rb", buffering=0) as stream:  # noqa: PTH123 - pathlib is slow to import
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= MODULE_BYTES:
-            raise NotPlain("no regular file, or one that is empty or too large")
+            raise NeedsIndex("no regular file, or one that is empty or too large")
         hashed, chunk = openssl_sha256(usedforsecurity=False), memoryview(bytearray(min(_CHUNK, status.st_size)))
         while size := stream.readinto(chunk):
             hashed.update(chunk[:size])

@@ -56,11 +56,11 @@ class Cfa(IntEnum):
     DW_CFA_LLVM_def_aspace_cfa_sf = 0x31
 
 
-MOST_INSTRUCTIONS = 100_000
+MAX_INSTRUCTIONS = 100_000
 """Instructions of one entry; compilers write some hundred."""
-MOST_RULES = 4096
+MAX_RULES = 4096
 """Registers of one row."""
-MOST_STATES = 256
+MAX_STATES = 256
 """Rows that are remembered at once."""
 _WORD = 4
 """The bytes of an entry's length, and of its offsets where that has no escape."""
@@ -272,7 +272,7 @@ class CallFrames:
     def _instructions(self, state: _State, common: CommonEntry, program: tuple[int, int]) -> Iterator[int]:
         """Execute instructions; each location that is reached, before the rules that begin there."""
         cursor = self._cursor(*program)
-        for _ in range(MOST_INSTRUCTIONS):
+        for _ in range(MAX_INSTRUCTIONS):
             if cursor.at >= cursor.end:
                 return
             code = cursor.unsigned(1)
@@ -392,8 +392,8 @@ class _State:
         return FrameRow(start, end, self.cfa, dict(self.registers), entry.common.return_register)
 
     def rule(self, cursor: Cursor, register: int, rule: RegisterRule) -> None:
-        if len(self.registers) >= MOST_RULES and register not in self.registers:
-            raise cursor.fail(f"a row has rules for more than {MOST_RULES} registers")
+        if len(self.registers) >= MAX_RULES and register not in self.registers:
+            raise cursor.fail(f"a row has rules for more than {MAX_RULES} registers")
         self.registers[register] = rule
 
     def restore(self, register: int) -> None:
@@ -404,8 +404,8 @@ class _State:
             self.registers.pop(register, None)
 
     def remember(self, cursor: Cursor) -> None:
-        if len(self.remembered) >= MOST_STATES:
-            raise cursor.fail(f"more than {MOST_STATES} states are remembered")
+        if len(self.remembered) >= MAX_STATES:
+            raise cursor.fail(f"more than {MAX_STATES} states are remembered")
         self.remembered.append((self.cfa, dict(self.registers)))
 
     def recall(self, cursor: Cursor) -> None:

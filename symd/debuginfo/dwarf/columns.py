@@ -240,11 +240,11 @@ def die_ranges(rows: DieRows) -> DieRanges:
 
 
 def unit_ranges(sections: DebugSections, units: Sequence[Unit]) -> DieRanges:
-    """The code ranges that the first DIE of each unit states, by the place of the unit."""
+    """The code ranges that the first DIE of each unit states, by the index of the unit."""
     rows, _ = read_rows(sections, units, (), only_first=True)
     found = die_ranges(rows)
-    place = np.frombuffer(rows.column("unit"), np.uint32)
-    return found._replace(which=place[found.which].astype(np.int64))
+    unit = np.frombuffer(rows.column("unit"), np.uint32)
+    return found._replace(which=unit[found.which].astype(np.int64))
 
 
 _WITH_ALL_PATHS = 5
@@ -296,8 +296,8 @@ def read_scope_dies(objects: Sequence[ScopeSource]) -> ScopeDies:
     every = []
     for (sections, lines, units), (_, _, left_out, _) in zip(objects, read, strict=True):
         warnings = Warnings(units.warnings)
-        for place, error in left_out:
-            warnings.add(f"{sections.info.name}+{units.units[place].offset:#x}: unit left out: {error}")
+        for index, error in left_out:
+            warnings.add(f"{sections.info.name}+{units.units[index].offset:#x}: unit left out: {error}")
         none_is_left = warnings and len(left_out) == len(units.units)
         if none_is_left and not (len(lines) and _rows_alone_are_sound(sections, warnings)):
             raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)

@@ -238,22 +238,22 @@ class Table:
     def get(self, code: int) -> Abbreviation | None:
         """The abbreviation of a code; None where nobody declares it."""
         if code not in self._known:
-            place = self.steps.place(code)
-            self._known[code] = None if place < 0 else self._at(place)
+            offset = self.steps.tag_offset(code)
+            self._known[code] = None if offset < 0 else self._at(offset)
         return self._known[code]
 
     def every(self) -> Iterator[Abbreviation]:
         """All abbreviations of the table, in order."""
-        return map(self._at, self.steps.all_places())
+        return map(self._at, self.steps.all_tag_offsets())
 
-    def _at(self, place: int) -> Abbreviation:
+    def _at(self, offset: int) -> Abbreviation:
         data = self._section.data
-        end = data.find(_END, place) + len(_END)
-        if place < end <= place + _REMEMBERED_BYTES:
-            found = _remembered(data[place:end], self._widths)
+        end = data.find(_END, offset) + len(_END)
+        if offset < end <= offset + _REMEMBERED_BYTES:
+            found = _remembered(data[offset:end], self._widths)
             if found is not None:
                 return found
-        return _read(Cursor(data, self._section.name, place, len(data)), self._widths)
+        return _read(Cursor(data, self._section.name, offset, len(data)), self._widths)
 
 
 class AbbreviationTables:

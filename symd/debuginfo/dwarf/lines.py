@@ -29,13 +29,13 @@ from symd.model.light_typing import NamedTuple
 _LLVM_SOURCE = int(Lnct.DW_LNCT_LLVM_source)
 _TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
 """DW_LNCT_LLVM_source as tables spell it."""
-_LEAST_HEADER = 12
+_MIN_HEADER_BYTES = 12
 """Bytes up to and with header_length, at most."""
 _WITH_ADDRESS_SIZE = 5
 """The version of DWARF from which on headers say how large addresses are."""
-_LONGEST_TABLE = 0xFFFFFFF0
+_MIN_RESERVED_LENGTH = 0xFFFFFFF0
 """Lengths of tables from here on mean something else (7.4)."""
-_MOST_WALKED = 4096
+_MAX_WALKED = 4096
 """Tables whose headers are looked at one by one; the rest of a section that has more is searched whole."""
 
 
@@ -43,11 +43,11 @@ def may_have_texts(data: bytes) -> bool:
     """Whether a line table of a section may have texts of files: a header spells the column. Programs, which are most
     of a section, are not looked at."""
     at = 0
-    for _ in range(_MOST_WALKED):
+    for _ in range(_MAX_WALKED):
         if at >= len(data):
             return False
         length = int.from_bytes(data[at : at + 4], "little")
-        if length >= _LONGEST_TABLE or len(data) - at < _LEAST_HEADER:
+        if length >= _MIN_RESERVED_LENGTH or len(data) - at < _MIN_HEADER_BYTES:
             break
         said = at + (8 if data[at + 4] >= _WITH_ADDRESS_SIZE else 6)  # the place of header_length
         program = said + 4 + int.from_bytes(data[said : said + 4], "little")

@@ -162,7 +162,7 @@ class _UnitReader:
             at = stop
         return found
 
-    def _unit(self, number: int, start: int, stop: int, own: Contributions | None) -> Unit:
+    def _unit(self, number: int, start: int, stop: int, contributions: Contributions | None) -> Unit:
         """The one whose header was read."""
         read = self._reader
         widths = Widths(
@@ -177,13 +177,13 @@ class _UnitReader:
             widths,
             read.table_offset,
             dwo_id=read.dwo_id,
-            contributions=own,
+            contributions=contributions,
         )
-        if own is not None:
-            unit.abbreviations += own.abbreviations
+        if contributions is not None:
+            unit.abbreviations += contributions.abbreviations
         if code := read.code():
             unit.table = self.abbreviations.table(unit.abbreviations, widths)
-            read.first_die(unit, unit.table.steps, code, own)
+            read.first_die(unit, unit.table.steps, code, contributions)
         return unit
 
     def _count(self) -> None:
@@ -236,7 +236,7 @@ SCOPES = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
 
 class ReadObject(NamedTuple):
     """What was read of one object of several: ``rows`` and ``ranges`` are how many there are up to its end.
-    ``left_out`` are the units that cannot be followed, each by its place among the object's, and what is wrong with it.
+    ``left_out`` are the units that cannot be followed, each by its index among the object's, and what is wrong with it.
     ``missing`` counts the references that lead out of ``.debug_str_offsets``, ``.debug_addr`` and ``.debug_rnglists``,
     and the lists of ranges that are damaged."""
 
@@ -286,35 +286,35 @@ def read_rows_of(
     ranges = RangeRows(check_rows=check_ranges)
     rows = DieRows()
     rows.begin(ranges, tags, with_children, check)
-    found, place = [], 0
+    found, first_number = [], 0
     for sections, units in objects:
         info, lists = sections.info.data, sections.range_lists.data
         ranges.open(sections.ranges.data, lists, sections.addresses.data)
         rows.open(info, sections.string_offsets.data, lists)
         left_out: list[tuple[int, Malformed]] = []
-        for own, unit in enumerate(units):
+        for index, unit in enumerate(units):
             if unit.table is None:
                 continue
             entries, ranges_before = ranges.entries, ranges.count
             try:
-                rows.read(parameters(unit, place + own), unit.table.steps, only_first)
+                rows.read(to_core(unit, first_number + index), unit.table.steps, only_first)
             except Malformed as error:
-                left_out.append((own, error))
+                left_out.append((index, error))
             if budget is not None:
                 budget.count(rows.count - counted, where)
                 budget.spend(ranges.entries - entries, where)
             counted = rows.count
-        place += len(units)
+        first_number += len(units)
         missing = rows.missing_offsets, ranges.missing, rows.missing_lists, ranges.damaged
         found.append(ReadObject(rows.count, ranges.count, left_out, missing))
     ranges.trim()
     return rows, found
 
 
-def parameters(unit: Unit, place: int) -> UnitParameters:
-    """What the core is told of a unit."""
+def to_core(unit: Unit, number: int) -> UnitParameters:
+    """A unit as the core takes it, which numbers it so in its rows."""
     return UnitParameters(
-        place,
+        number,
         unit.offset,
         unit.dies,
         unit.end,
@@ -345,8 +345,8 @@ def external_functions(sections: DebugSections, units: Units) -> list[tuple[str,
     number, _ = names.intern(StringReader(sections), array("Q", [name for name, _ in wanted]))
     known = names.all()
     found: list[list[str]] = [[] for _ in units.units]
-    for (_, place), name in zip(wanted, number, strict=True):
-        found[place].append(known[name])
+    for (_, unit), name in zip(wanted, number, strict=True):
+        found[unit].append(known[name])
     return [tuple(each) for each in found]
 
 
@@ -393,10 +393,10 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: Sequen
 def _spans_of_units(sections: DebugSections, units: Sequence[Unit]) -> dict[int, list[_Span]]:
     """The code ranges that the first DIE of each unit states that states some, by the number of the unit."""
     rows, _ = read_rows(sections, units, (), only_first=True)
-    place, ranges = rows.column("unit"), rows.ranges
+    unit, ranges = rows.column("unit"), rows.ranges
     found: dict[int, list[_Span]] = {}
     for which, start, end in zip(ranges.which, ranges.start, ranges.stop, strict=True):
-        found.setdefault(units[place[which]].number, []).append((start, end))
+        found.setdefault(units[unit[which]].number, []).append((start, end))
     return found
 
 
@@ -433,8 +433,8 @@ def _begins_inside(sections: DebugSections, unit: Unit, spans: Sequence[_Span], 
     size = unit.widths.address
     top = 1 << 8 * size
     dropped = {top - 1, top - 2, 0} if is_zero_dropped else {top - 1, top - 2}
-    for place in places_of_set_address(data, at, end, size):
-        address = int.from_bytes(data[place : place + size], "little")
+    for operand in places_of_set_address(data, at, end, size):
+        address = int.from_bytes(data[operand : operand + size], "little")
         before = bisect_left(ordered, (address + 1,))
         if address not in dropped and not (before and address <= furthest[before - 1]):
             return False
@@ -443,7 +443,7 @@ def _begins_inside(sections: DebugSections, unit: Unit, spans: Sequence[_Span], 
 
 Listed = Callable[[Unit, int, "int | None"], "list[tuple[int, int]]"]
 """The ranges [start, end) of a location list of a unit: of that at an offset of its section, or (None) of that which
-the DIE at a place refers to."""
+the DIE at an offset refers to."""
 
 _WITH_LISTS_OF_THEIR_OWN = 5
 """The version of DWARF from which on location lists have kinds of entries."""
@@ -467,16 +467,18 @@ def outside_of_functions(objects: Sequence[BlocksOf]) -> list[list[tuple[int, in
         [(each.sections, each.units) for each in objects], function_extents.TAGS, with_children=True
     )
     every = [(unit, each.listed) for each in objects for unit in each.units]
-    plain = [
-        parameters(unit, place) if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None else None
-        for place, (unit, _) in enumerate(every)
+    core_units = [
+        to_core(unit, number) if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None else None
+        for number, (unit, _) in enumerate(every)
     ]
 
-    def other(number: int, place: int, offset: int | None) -> list[tuple[int, int]]:
+    def other(number: int, die: int, offset: int | None) -> list[tuple[int, int]]:
         unit, listed = every[number]
-        return listed(unit, place, offset)
+        return listed(unit, die, offset)
 
     lists = [each.sections.locations.data for each in objects]
     found: list[list[tuple[int, int]]]
-    found = function_extents.outside_of_functions(rows, [each.rows for each in read], plain, RangeRows(), lists, other)
+    found = function_extents.outside_of_functions(
+        rows, [each.rows for each in read], core_units, RangeRows(), lists, other
+    )
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symd.debuginfo.text_widths import MOST_REPEATED
+from symd.debuginfo.text_widths import MAX_REPEATED
 from symd.errors import Malformed
 from symd.formats.spirv import Debug
 from symd.formats.spirv.module import DebugWords, debug_words
@@ -30,8 +30,8 @@ def every_text(words: DebugWords, path: str) -> Sequence[tuple[str, str]]:
     """(File path, text) of every text in the module at ``path``, also where a module that was linked has several texts
     of one file. Raises Malformed where texts are pieced together of the same strings again and again."""
     pieces = [*words.sources, *_from_debug_source(words)]
-    if sum(len(part) for _, parts in pieces for part in parts) > MOST_REPEATED * 4 * len(words.columns[0]):
-        raise Malformed(f"its source texts are {MOST_REPEATED} times as long as the module", where=path)
+    if sum(len(part) for _, parts in pieces for part in parts) > MAX_REPEATED * 4 * len(words.columns[0]):
+        raise Malformed(f"its source texts are {MAX_REPEATED} times as long as the module", where=path)
     joined = ((file, "".join(parts)) for file, parts in pieces)
     return [(file, content) for file, content in joined if content and not content.startswith(_CHECKSUM)]
 

@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from symd.core import spirv as core
+from symd.debuginfo.plain_scopes import NO_FUNCTION, NO_PARENT
 from symd.formats.spirv import Debug, DebugInstruction
 from symd.formats.spirv.module import Body, DebugWords
 from symd.model.light_typing import NamedTuple
@@ -177,16 +178,14 @@ class StringNumbers:
         return number
 
 
-NO_PARENT = NO_FUNCTION = 0xFFFFFFFF
-"""The number that stands for no scope, as ``model.debug_info`` has it."""
-MOST_FRAMES = 256
+MAX_FRAMES = 256
 """Inlined calls inside one another; where a module claims more, the innermost function is given alone."""
-MOST_RANGES = 4_000_000
+MAX_RANGES = 4_000_000
 """Pieces of code that belong to a scope, counted for every scope around them too."""
 _REMEMBERED = 1 << 20
 """Scopes of the chains of one function that are kept for the next piece of code with the same chain."""
 
-_MOST_WARNINGS = 20
+_MAX_WARNINGS = 20
 
 SCOPE_COLUMNS = "parent", "name", "linkage_name", "inlined", "call_file", "call_line", "call_column", "function"
 """What stands of each scope, as in ``model.debug_info.Scopes``."""
@@ -244,8 +243,8 @@ class ScopeBuilder:
         known: dict[Scope, list[int]] = {}
         held = 0
         for first, end, scope in segments:
-            if self._pieces >= MOST_RANGES:
-                self._warn(f"scopes after byte {body.offset} are left out: there are more than {MOST_RANGES} ranges")
+            if self._pieces >= MAX_RANGES:
+                self._warn(f"scopes after byte {body.offset} are left out: there are more than {MAX_RANGES} ranges")
                 self._segments.append((first, 0, 0))
                 return
             if scope not in known:
@@ -306,14 +305,14 @@ class ScopeBuilder:
     def _has_callers(self, inlined_at: int) -> bool:
         """Whether the way outwards has an end, and is not too long."""
         depth = self.data.inline_depth(inlined_at)
-        if depth is not None and depth <= MOST_FRAMES:
+        if depth is not None and depth <= MAX_FRAMES:
             return True
-        why = "in a circle" if depth is None else f"under {depth} others, more than {MOST_FRAMES}"
+        why = "in a circle" if depth is None else f"under {depth} others, more than {MAX_FRAMES}"
         self._warn(f"DebugInlinedAt %{inlined_at} stands {why}: its callers are left out")
         return False
 
     def _warn(self, text: str) -> None:
-        if len(self.warnings) < _MOST_WARNINGS and text not in self.warnings:
+        if len(self.warnings) < _MAX_WARNINGS and text not in self.warnings:
             self.warnings.append(text)
 
     def _add(self, numbers: list[int], first: int, end: int) -> None:

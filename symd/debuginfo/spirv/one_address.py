@@ -9,9 +9,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from symd.debuginfo import leaves_out_calls
-from symd.debuginfo.plain_scopes import PlainScopes
+from symd.debuginfo.plain_scopes import NO_PARENT, PlainScopes
 from symd.debuginfo.spirv import every_text
-from symd.debuginfo.spirv.decoded import NO_PARENT, SCOPE_COLUMNS, decode
+from symd.debuginfo.spirv.decoded import SCOPE_COLUMNS, decode
 from symd.debuginfo.text_widths import widths_by_file
 from symd.formats.spirv.module import debug_words
 from symd.model.code import CodeObject, DebugScheme, Function
@@ -21,7 +21,7 @@ from symd.model.frame_text import (
     EXACT,
     INFERRED,
     NO_LINE,
-    NotPlain,
+    NeedsIndex,
     PlainAnswer,
     PlainFrame,
 )
@@ -31,10 +31,10 @@ _END_SEQUENCE = 4
 
 
 def answer_at_offset(code: CodeObject, offset: int) -> PlainAnswer:
-    """The answer at a byte of the module. Raises SymdError for debug data that cannot be read, and NotPlain where the
+    """The answer at a byte of the module. Raises SymdError for debug data that cannot be read, and NeedsIndex where the
     whole index has to say, also of a module inside a container, for which nobody asks by an address."""
     if code.debug is not DebugScheme.SPIRV or len(code.sections) != 1 or code.is_compiler_input:
-        raise NotPlain("SPIR-V without debug data, or inside a container")
+        raise NeedsIndex("SPIR-V without debug data, or inside a container")
     return _AddressReading(code, offset).answer()
 
 
@@ -53,23 +53,23 @@ class _AddressReading:
         self._scopes = PlainScopes([parent, name, linkage_name, *call, function], inlined, ranges, names, self._files)
 
     def answer(self) -> PlainAnswer:
-        """Raises NotPlain."""
+        """Raises NeedsIndex."""
         rows, row, chain, symbol = self._rows, self._row(), self._chain(), self._symbol()
         if (not chain and symbol is None) or (not len(self._scopes) and not len(rows.offset)):
-            raise NotPlain("no function holds the address")
+            raise NeedsIndex("no function holds the address")
         if row is None:
             return NO_LINE, self._frames(chain, symbol, None)
         if not len(self._scopes) and leaves_out_calls(self._code):
             if symbol is None or not rows.line[row]:
-                raise NotPlain("rows alone name no function with a line")
+                raise NeedsIndex("rows alone name no function with a line")
             reason = CONTRADICTORY if self._is_strange(row, symbol) else INFERRED
             return reason, self._frames(chain, symbol, row)
         if rows.line[row]:
             return EXACT, self._frames(chain, symbol, row)
-        earlier = self._earlier(chain, symbol)
-        if earlier is None:
+        nearest = self._nearest_row_with_line(chain, symbol)
+        if nearest is None:
             return NO_LINE, self._frames(chain, symbol, row)
-        return APPROXIMATE, self._frames(chain, symbol, earlier)
+        return APPROXIMATE, self._frames(chain, symbol, nearest)
 
     def _row(self) -> int | None:
         """The number of the row that holds the address."""
@@ -78,8 +78,8 @@ class _AddressReading:
 
     def _chain(self) -> list[int]:
         """The innermost scope and those around it; none where no function says that it has the address."""
-        is_held = self._scopes.within(self._address, self._address + 1)
-        return self._scopes.at(self._address)[0] if is_held else []
+        is_held = self._scopes.ranges_overlapping(self._address, self._address + 1)
+        return self._scopes.chain_at(self._address)[0] if is_held else []
 
     def _symbol(self) -> Function | None:
         """The function around, by its name."""
@@ -87,17 +87,17 @@ class _AddressReading:
         return found[0] if found else None
 
     def _frames(self, chain: Sequence[int], symbol: Function | None, row: int | None) -> tuple[PlainFrame, ...]:
-        """The scopes around, or else the function, at the position of a row. Raises NotPlain where another function
+        """The scopes around, or else the function, at the position of a row. Raises NeedsIndex where another function
         begins or ends in the row, or it lies outside of a text that the module carries."""
         position: tuple[str | None, int, int] = None, 0, 0
         if row is not None:
             start, stop = self._rows.offset[row : row + 2]
             edges = (edge for each in self._code.functions for edge in (each.offset, each.offset + each.size))
             if any(start < edge < stop for edge in edges):
-                raise NotPlain("a function begins or ends inside the row")
+                raise NeedsIndex("a function begins or ends inside the row")
             file, line, column = (column[row] for column in self._rows[1:4])
             if line and self._is_outside(self._files[file], line, column):
-                raise NotPlain("the row lies outside of the text that the module carries")
+                raise NeedsIndex("the row lies outside of the text that the module carries")
             position = self._files[file] or None, line, column
         if chain:
             return self._scopes.frames(chain, position)
@@ -118,7 +118,7 @@ class _AddressReading:
         first = bisect_left(rows.offset, symbol.offset)
         return rows.file[row] != rows.file[first] or rows.line[row] < rows.line[first]
 
-    def _earlier(self, chain: Sequence[int], symbol: Function | None) -> int | None:
+    def _nearest_row_with_line(self, chain: Sequence[int], symbol: Function | None) -> int | None:
         """The row that stands for one without a line: the nearest before it that has one in the same scope, or else in
         the function outside of all scopes."""
         rows = self._rows

@@ -62,9 +62,9 @@ def read(sections: DebugSections, units: Units) -> DieExtents:
     sections.spend(sum(unit.end - unit.dies for unit in units.units), sections.info.name)
     rows, left_out = read_rows(sections, units.units, _SCOPES, with_children=True)
     notes = [
-        f"{sections.info.name}+{units.units[place].offset:#x}: unit left out: {error}" for place, error in left_out
+        f"{sections.info.name}+{units.units[index].offset:#x}: unit left out: {error}" for index, error in left_out
     ]
-    at, end = (np.frombuffer(rows.column(name), np.int64) for name in ("place", "place_after"))
+    at, end = (np.frombuffer(rows.column(name), np.int64) for name in ("offset", "end"))
     tag, unit, parent = (np.frombuffer(rows.column(name), np.uint32) for name in ("tag", "unit", "parent"))
     number = np.array([each.number for each in units.units], np.int64)[unit]
     return DieExtents(at, end, tag, number, parent.astype(np.int64) - 1, die_ranges(rows), tuple(notes))
@@ -78,7 +78,7 @@ _CHILD_STEPS = 4
 _ATTRIBUTE_STEPS = 2
 """What an attribute takes, which may have no bytes."""
 _BLOCKS = frozenset({ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4, ValueLayout.BLOCK})
-_MOST_COPIED = 256
+_MAX_COPIED = 256
 """Bytes of a value that are copied out of the section at once."""
 
 
@@ -307,6 +307,6 @@ def _value(cursor: Cursor, form: int, constant: int, unit: Unit) -> Value:
 
 
 def _held(cursor: Cursor, start: int, stop: int) -> bytes | memoryview:
-    if stop - start > _MOST_COPIED:
+    if stop - start > _MAX_COPIED:
         return memoryview(cursor.data)[start:stop]
     return cursor.data[start:stop]

@@ -42,7 +42,7 @@ from symd.debuginfo.variables.types import Reading
 from symd.errors import Malformed, Unsupported
 from symd.model.code import Vendor
 
-MOST_LANES = 64
+MAX_LANES = 64
 """Lanes that an expression is evaluated for."""
 
 
@@ -74,7 +74,7 @@ def evaluate(expression: bytes, context: ExpressionContext, lanes: int | None) -
     first, uses_lane = _one(expression, context, 0)
     if not uses_lane:
         return [first]
-    count = min(lanes or UNKNOWN_LANES, MOST_LANES)
+    count = min(lanes or UNKNOWN_LANES, MAX_LANES)
     return [first, *(_one(expression, context, lane)[0] for lane in range(1, count))]
 
 
@@ -100,7 +100,7 @@ def _one(expression: bytes, context: ExpressionContext, lane: int) -> tuple[Lane
     return LaneLocation((*machine.pieces, *rest), why), machine.uses_lane
 
 
-MOST_KEPT = 1 << 16
+MAX_KEPT = 1 << 16
 """Operations whose results are kept, which bound their size, and bytes of expressions; what comes after is evaluated
 each time."""
 
@@ -117,7 +117,7 @@ class Evaluations:
     """What the location expressions of one code object evaluated to. Not for several threads at once."""
 
     _kept: dict[_Key, _Kept] = field(default_factory=dict)
-    _room: int = MOST_KEPT
+    _left: int = MAX_KEPT
 
     def evaluate(self, expression: bytes, context: ExpressionContext, lanes: int | None) -> Sequence[LaneLocation]:
         """The location for each lane, as ``expression.evaluate`` gives it, kept where it does not depend on the
@@ -135,8 +135,8 @@ class Evaluations:
 
     def _keep(self, key: _Key, said: _Kept) -> None:
         size = said.steps + len(key[1])
-        if size <= self._room:
-            self._room -= size
+        if size <= self._left:
+            self._left -= size
             self._kept[key] = said
 
 
@@ -239,9 +239,9 @@ def _bits_rule(values: Sequence[tuple[int, ...]]) -> Rule | None:
     return Rule(step, registers=not step)
 
 
-MOST_LEVELS = 40
+MAX_LEVELS = 40
 """Operands inside operands that are written; what is deeper is "..."."""
-MOST_NODES = 400
+MAX_NODES = 400
 """Terms that one text is made of; the others are "..."."""
 
 
@@ -401,7 +401,7 @@ class _Writer:
         """An operand; one inside another is in parentheses where it has several parts."""
         self.nodes += 1
         leaf = register_leaf(term)
-        if depth > MOST_LEVELS or self.nodes > MOST_NODES:
+        if depth > MAX_LEVELS or self.nodes > MAX_NODES:
             self.put("...")
         elif leaf is not None:
             self.leaf(leaf)

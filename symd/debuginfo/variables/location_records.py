@@ -56,7 +56,7 @@ def _lanes(start: int, end: int) -> str:
     return f"lane {start}" if end == start + 1 else f"lanes {start}-{end - 1}"
 
 
-MOST_BYTES = 256
+MAX_BYTES = 256
 """Bytes of one value that are given; the rest of a longer one is left out."""
 
 
@@ -77,7 +77,7 @@ def constant(data: bytes, names: OperandNames) -> LocationPiece:
     """A value that is known, given as bytes, lowest first: a number where the variable's type is one."""
     value = names.reading.number(data)
     if value is None:
-        return LocationPiece(PieceKind.IMPLICIT, data=names.reading.cut(data)[:MOST_BYTES])
+        return LocationPiece(PieceKind.IMPLICIT, data=names.reading.cut(data)[:MAX_BYTES])
     return LocationPiece(PieceKind.CONSTANT, value=value)
 
 
@@ -143,7 +143,7 @@ def _value(terms: Sequence[Term], piece: Piece, first: int, names: OperandNames)
     skipped = piece.offset or 0
     term = terms[0]
     if isinstance(term, Implicit):
-        data = names.reading.cut(own_bytes(term.data, piece))[:MOST_BYTES]
+        data = names.reading.cut(own_bytes(term.data, piece))[:MAX_BYTES]
         return LocationPiece(PieceKind.IMPLICIT, skipped_bits=skipped, data=data)
     numbers = [one for one in terms if isinstance(one, Constant)]
     if isinstance(term, Constant):

@@ -22,7 +22,7 @@ from symd.debuginfo.text_ranges import section_of
 from symd.debuginfo.variables import Die, DieReader, Value
 from symd.debuginfo.variables.lanes import Evaluations, LaneLocation, OperandNames, is_one_constant
 from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader
-from symd.debuginfo.variables.location_records import MOST_BYTES, Description, constant, describe, in_words
+from symd.debuginfo.variables.location_records import MAX_BYTES, Description, constant, describe, in_words
 from symd.debuginfo.variables.machine import (
     Constant,
     Deref,
@@ -58,7 +58,7 @@ _EXPRESSION_STEPS = 64
 """What an expression takes, however short, until it is told in words."""
 _BYTES_A_STEP = 64
 """Bytes of a larger one that count as one operation of an expression."""
-_LARGEST_VALUE = 8
+_MAX_VALUE_BYTES = 8
 """Bytes of a variable whose value one register or number can be."""
 _NO_PRIVATE_MEMORY = "private memory, of which the kernel has none"
 _SASS = ".nv_debug_info_reg_sass"
@@ -149,7 +149,7 @@ class Locator:
         context = self._context(unit)
         found = self._evaluations.evaluate(expression, context, self._lanes)
         size = names.reading.size
-        if context.without_private and size is not None and size > _LARGEST_VALUE and _is_whole(found):
+        if context.without_private and size is not None and size > _MAX_VALUE_BYTES and _is_whole(found):
             as_written = self._evaluations.evaluate(expression, replace(context, without_private=False), self._lanes)
             if found != as_written:
                 return Description(_NO_PRIVATE_MEMORY, _alone(in_words(_NO_PRIVATE_MEMORY)))
@@ -215,11 +215,11 @@ class Locator:
         self._charge(owner.end - owner.at)
         if value.form == Form.DW_FORM_string or not (value.is_block or value.is_constant):
             text = self._dies.text(owner, value)
-            piece = LocationPiece(PieceKind.IMPLICIT, data=text.encode("utf-8", "replace")[:MOST_BYTES])
+            piece = LocationPiece(PieceKind.IMPLICIT, data=text.encode("utf-8", "replace")[:MAX_BYTES])
             return LocationAt(f"constant {text!r}", _alone(piece), everywhere=True)
         data = value.data
         if data is None:
-            size = max(min(names.reading.size or 8, MOST_BYTES), (value.number.bit_length() + 7) // 8, 1)
+            size = max(min(names.reading.size or 8, MAX_BYTES), (value.number.bit_length() + 7) // 8, 1)
             data = (value.number % (1 << 8 * size)).to_bytes(size, "little")
         return LocationAt(f"constant {names.reading.text(data)}", _alone(constant(data, names)), everywhere=True)
 
@@ -286,7 +286,7 @@ VALUE_NOT_ADDRESS = "VALUE_NOT_ADDRESS"
 """The reason where what is said to be an address is the value."""
 _REGISTER_BITS = 32
 """Bits that a vector register has for each lane."""
-_LARGEST = 8
+_MAX_SCALAR_BYTES = 8
 """Bytes of a scalar."""
 
 
@@ -297,8 +297,8 @@ def doubt(found: Sequence[LaneLocation], reading: Reading, vendor: Vendor) -> Lo
     is passed by address, which no scalar is, can be at an address of each lane's own. Nothing is loaded from a fixed
     address of private memory: a known value is meant.
     """
-    size = _LARGEST if reading.size is None and reading.encoding == "address" else reading.size
-    if vendor is not Vendor.AMD or reading.encoding == "bytes" or size is None or not 0 < size <= _LARGEST:
+    size = _MAX_SCALAR_BYTES if reading.size is None and reading.encoding == "address" else reading.size
+    if vendor is not Vendor.AMD or reading.encoding == "bytes" or size is None or not 0 < size <= _MAX_SCALAR_BYTES:
         return None
     pieces = [piece for each in found for piece in each.pieces if piece.place is not None]
     if not pieces or any(each.error for each in found):

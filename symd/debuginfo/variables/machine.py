@@ -210,11 +210,11 @@ def unary(sign: str, operand: Term, size: int) -> Term:
     return Operation(sign, (operand,))
 
 
-MOST_STEPS = 2000
+MAX_STEPS = 2000
 """Operations of one evaluation; a loop runs into it."""
-MOST_ENTRIES = 256
+MAX_ENTRIES = 256
 """Entries of the stack, and pieces of a variable."""
-MOST_NESTED = 8
+MAX_NESTED = 8
 """Expressions inside expressions."""
 WHERE = "location expression"
 _TOO_FEW = "an operation finds too few operands"
@@ -279,7 +279,7 @@ class Machine:
         while cursor.at < cursor.end:
             self.steps += 1
             budget.steps -= 1
-            if self.steps > MOST_STEPS or budget.steps < 0:
+            if self.steps > MAX_STEPS or budget.steps < 0:
                 raise Malformed("the expression does not come to an end", where=WHERE)
             code = cursor.data[cursor.at]
             cursor.at += 1
@@ -290,7 +290,7 @@ class Machine:
 
     def inner(self, expression: bytes) -> Machine:
         """Another expression evaluated on a stack of its own."""
-        if self.depth >= MOST_NESTED:
+        if self.depth >= MAX_NESTED:
             raise Malformed("expressions refer to each other without end", where=WHERE)
         cursor = Cursor(expression, WHERE, 0, len(expression))
         inner = Machine(self.context, self.operations, cursor, self.lane, self.depth + 1, steps=self.steps)
@@ -300,7 +300,7 @@ class Machine:
 
     def run_here(self, expression: bytes) -> None:
         """Another expression evaluated in the middle of this one."""
-        if self.depth >= MOST_NESTED:
+        if self.depth >= MAX_NESTED:
             raise Malformed("expressions call each other without end", where=WHERE)
         outer, self.cursor = self.cursor, Cursor(expression, WHERE, 0, len(expression))
         self.depth += 1
@@ -314,7 +314,7 @@ class Machine:
         return self.context.widths.address
 
     def push(self, term: Term) -> None:
-        if len(self.stack) >= MOST_ENTRIES:
+        if len(self.stack) >= MAX_ENTRIES:
             raise Malformed("the stack overflows", where=WHERE)
         self.stack.append(term)
 
@@ -365,7 +365,7 @@ class Machine:
 
     def take_piece(self, size: int, offset: int | None = None) -> None:
         """Close a piece of ``size`` bits: what the stack's top says, or nothing when there is none."""
-        if len(self.pieces) >= MOST_ENTRIES:
+        if len(self.pieces) >= MAX_ENTRIES:
             raise Malformed("too many pieces", where=WHERE)
         place = self.place(self.stack.pop()) if self.stack else None
         self.stack.clear()

@@ -20,9 +20,9 @@ FUNCTIONS = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
 """Tags of functions and inlined calls."""
 _BLOCKS = (Tag.DW_TAG_lexical_block, Tag.DW_TAG_try_block, Tag.DW_TAG_catch_block, Tag.DW_TAG_with_stmt)
 _SCOPES = frozenset({*FUNCTIONS, *_BLOCKS})
-MOST_SCOPES = 1000
+MAX_SCOPES = 1000
 """Scopes around an address that are looked at; compilers nest some dozen."""
-MOST_BLOCKS = 64
+MAX_BLOCKS = 64
 """Blocks at an address whose function is looked for."""
 
 
@@ -84,8 +84,8 @@ class ScopeFinder:
         held = self._held(address)
         function = self._function_at(address) or next((die for die in held if die.tag in FUNCTIONS), None)
         blocks = (die for die in held if die.tag not in FUNCTIONS)
-        chains = (self._chain(die) for die in islice(blocks, MOST_BLOCKS))
-        # a chain that is cut off before it reaches a function, by MOST_SCOPES, belongs to the one that holds the
+        chains = (self._chain(die) for die in islice(blocks, MAX_BLOCKS))
+        # a chain that is cut off before it reaches a function, by MAX_SCOPES, belongs to the one that holds the
         # address
         inside = (
             chain for chain in chains if function is None or chain[0].function is None or chain[0].function is function
@@ -131,7 +131,7 @@ class ScopeFinder:
         held = np.flatnonzero((table.start <= address) & (table.end > address))
         order = held[np.lexsort((table.which[held], table.start[held]))][::-1]
         found = (self._dies.at(int(self._dies.extents.at[slot])) for slot in table.which[order])
-        return [die for die in islice(found, MOST_SCOPES) if die is not None]
+        return [die for die in islice(found, MAX_SCOPES) if die is not None]
 
     def unit_at(self, address: int) -> Die | None:
         """The top DIE of the unit that says it holds the address; of several the last."""
@@ -146,7 +146,7 @@ class ScopeFinder:
     def _chain(self, innermost: Die) -> list[VariableScope]:
         dies = [innermost]
         if innermost.tag != Tag.DW_TAG_subprogram:
-            for die in self._dies.ancestors(innermost, MOST_SCOPES):
+            for die in self._dies.ancestors(innermost, MAX_SCOPES):
                 if die.tag in _SCOPES:
                     dies.append(die)
                 if die.tag == Tag.DW_TAG_subprogram:

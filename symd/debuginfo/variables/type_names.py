@@ -59,18 +59,18 @@ _SUFFIXES = {
     "int": "", "long": "L", "long long": "LL", "unsigned int": "U", "unsigned long": "UL", "unsigned long long": "ULL",
 }  # fmt: skip
 _FROM_ONE = frozenset(Lang)
-DEEPEST = 64
+MAX_DEPTH = 64
 """Types inside types that one name spells out."""
-LONGEST = 4096
+MAX_NAME_LENGTH = 4096
 """Characters of one name."""
-LONGEST_ALTOGETHER = 1 << 20
+MAX_TOTAL_LENGTH = 1 << 20
 """Characters of all names of one answer."""
-_MOST_PARAMETERS = 256
+_MAX_PARAMETERS = 256
 
 
 class TypeNames:
-    """Spells types; a name is made once. Types nested deeper than DEEPEST, and names longer than LONGEST, end in "...";
-    so does every name once all together are longer than LONGEST_ALTOGETHER."""
+    """Spells types; a name is made once. Types nested deeper than MAX_DEPTH, and names longer than MAX_NAME_LENGTH, end
+    in "..."; so does every name once all together are longer than MAX_TOTAL_LENGTH."""
 
     def __init__(self, dies: DieReader) -> None:
         self._dies = dies
@@ -81,8 +81,8 @@ class TypeNames:
         """The spelling of a type; of no type it is "void"."""
         key = None if die is None else die.at
         if key not in self._known:
-            text = _Speller(self._dies).spell(die) if self._length < LONGEST_ALTOGETHER else "..."
-            self._known[key] = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+            text = _Speller(self._dies).spell(die) if self._length < MAX_TOTAL_LENGTH else "..."
+            self._known[key] = text if len(text) <= MAX_NAME_LENGTH else f"{text[:MAX_NAME_LENGTH]}..."
             self._length += len(text)
         return self._known[key]
 
@@ -103,7 +103,7 @@ class _Speller:
 
     def put(self, text: str) -> None:
         self.last = text or self.last
-        if self.length <= LONGEST:
+        if self.length <= MAX_NAME_LENGTH:
             self.parts.append(text)
             self.length += len(text)
 
@@ -118,7 +118,7 @@ class _Speller:
 
     def before(self, die: Die | None, depth: int) -> None:
         """What stands left of the name that would be declared."""
-        if depth > DEEPEST or self.length > LONGEST:
+        if depth > MAX_DEPTH or self.length > MAX_NAME_LENGTH:
             self.put("...")
         elif die is None:
             self.put("void")
@@ -169,7 +169,7 @@ class _Speller:
     def qualified_before(self, die: Die, depth: int) -> None:
         qualifiers, inner = self.unqualified(die)
         element = inner
-        for _ in range(DEEPEST):
+        for _ in range(MAX_DEPTH):
             if element is None or element.tag != Tag.DW_TAG_array_type:
                 break
             element = self.inner(element)
@@ -193,7 +193,7 @@ class _Speller:
         """(the tags of its qualifiers, the type below them)."""
         qualifiers: set[int] = set()
         at: Die | None = die
-        for _ in range(DEEPEST):
+        for _ in range(MAX_DEPTH):
             if at is None or at.tag not in _QUALIFIERS:
                 break
             qualifiers.add(at.tag)
@@ -219,7 +219,7 @@ class _Speller:
 
     def scopes(self, die: Die, depth: int) -> None:
         outer = []
-        for around in self.dies.ancestors(die, DEEPEST):
+        for around in self.dies.ancestors(die, MAX_DEPTH):
             if around.tag in _SCOPE_ENDS:
                 break
             outer.append(around)
@@ -257,7 +257,7 @@ class _Speller:
             self.put(" >" if self.last.endswith(">") else ">")
 
     def arguments(self, die: Die, depth: int) -> Iterator[Die]:
-        for child in islice(self.dies.children(die), _MOST_PARAMETERS):
+        for child in islice(self.dies.children(die), _MAX_PARAMETERS):
             if child.tag in (Tag.DW_TAG_template_type_parameter, Tag.DW_TAG_template_value_parameter):
                 yield child
             elif child.tag == Tag.DW_TAG_GNU_template_parameter_pack and depth < _PACK_DEPTH:
@@ -283,7 +283,7 @@ class _Speller:
 
     def after(self, die: Die | None, depth: int, *, of_member: bool = False) -> None:
         """What stands right of the name that would be declared."""
-        if die is None or depth > DEEPEST or self.length > LONGEST or self.is_named_pointer(die):
+        if die is None or depth > MAX_DEPTH or self.length > MAX_NAME_LENGTH or self.is_named_pointer(die):
             return
         inner = self.inner(die)
         if die.tag == Tag.DW_TAG_subroutine_type:
@@ -328,14 +328,14 @@ class _Speller:
     def listed(self, die: Die, *, skip_this: bool) -> tuple[Die | None, list[Die]]:
         """The type of ``this``, where that is skipped, and the parameters to be written."""
         found = takewhile(lambda child: child.tag in _PARAMETERS, self.dies.children(die))
-        parameters = list(islice(found, _MOST_PARAMETERS))
+        parameters = list(islice(found, _MAX_PARAMETERS))
         if skip_this and parameters and At.DW_AT_artificial in parameters[0].attributes:
             return self.inner(parameters[0]), parameters[1:]
         return None, parameters
 
     def dimensions(self, die: Die) -> None:
         first = default_lower_bound(self.dies, die)
-        for child in islice(self.dies.children(die), _MOST_PARAMETERS):
+        for child in islice(self.dies.children(die), _MAX_PARAMETERS):
             if child.tag == Tag.DW_TAG_subrange_type:
                 self.put(bounds(child).text(first))
 

@@ -73,9 +73,9 @@ def _float_text(data: bytes) -> str:
     return str(kind(struct.unpack(layout, data)[0]))
 
 
-MOST_TYPES = 4096
+MAX_TYPES = 4096
 """Types of one answer."""
-MOST_CHILDREN = 4096
+MAX_CHILDREN = 4096
 """Members, parameters and enumerators of one type."""
 _KINDS: Mapping[int, str] = {
     Tag.DW_TAG_base_type: "base",
@@ -107,7 +107,7 @@ _OFFSET_OPERATIONS = (bytes([Op.DW_OP_plus_uconst]), bytes([Op.DW_OP_constu]))
 
 
 class TypeTable:
-    """Types numbered as they are met; ``all`` completes what was only referred to. ``full`` says that MOST_TYPES were
+    """Types numbered as they are met; ``all`` completes what was only referred to. ``full`` says that MAX_TYPES were
     reached and further ones are None."""
 
     def __init__(self, dies: DieReader, names: TypeNames, vendor: Vendor) -> None:
@@ -125,7 +125,7 @@ class TypeTable:
             return None
         known = self._numbers.get(die.at)
         if known is None:
-            if len(self._found) >= MOST_TYPES:
+            if len(self._found) >= MAX_TYPES:
                 self.full = True
                 return None
             known = self._numbers[die.at] = len(self._found)
@@ -207,7 +207,7 @@ class TypeTable:
             if die.tag != Tag.DW_TAG_variant_part:
                 yield replace(self._member(die), discriminant=discriminant)
                 continue
-            for child in itertools.islice(self._dies.children(die), MOST_CHILDREN):
+            for child in itertools.islice(self._dies.children(die), MAX_CHILDREN):
                 if child.tag == Tag.DW_TAG_member:
                     yield replace(self._member(child), name=self._dies.name(child) or DISCRIMINANT)
                 elif child.tag == Tag.DW_TAG_variant:
@@ -260,7 +260,7 @@ class _Children:
     """The children of a type's DIE, read once."""
 
     def __init__(self, dies: DieReader, die: Die) -> None:
-        self._children = list(itertools.islice(dies.children(die), MOST_CHILDREN))
+        self._children = list(itertools.islice(dies.children(die), MAX_CHILDREN))
 
     def of(self, tag: int) -> list[Die]:
         return [child for child in self._children if child.tag == tag]

@@ -103,7 +103,7 @@ class Declarations:
             return ()
 
 
-MOST_VARIABLES = 10_000
+MAX_VARIABLES = 10_000
 """Variables of one answer."""
 _LOCALS = frozenset({Tag.DW_TAG_formal_parameter, Tag.DW_TAG_variable})
 _GLOBALS = frozenset({Tag.DW_TAG_variable, Tag.DW_TAG_namespace})
@@ -255,11 +255,11 @@ class _Question:
 
     def _take_all(self, variables: Iterator[Variable]) -> None:
         """Take what comes until something cannot be read, or there are too many."""
-        room = MOST_VARIABLES - len(self.variables)
+        left = MAX_VARIABLES - len(self.variables)
         try:
-            self.variables.extend(islice(variables, room))
+            self.variables.extend(islice(variables, left))
             if next(variables, None) is not None:
-                self.notes.append(f"more than {MOST_VARIABLES} variables are visible; the others are left out")
+                self.notes.append(f"more than {MAX_VARIABLES} variables are visible; the others are left out")
         except (LimitExceeded, Malformed) as error:
             self.notes.append(f"variables are left out: {error}")
 

@@ -123,7 +123,7 @@ class VerifyReport:
 
 
 VARIABLES = frozenset({Tag.DW_TAG_variable, Tag.DW_TAG_formal_parameter})
-MOST_TYPE_STEPS = 16
+MAX_TYPE_STEPS = 16
 """Types that are followed from a variable's."""
 
 
@@ -165,10 +165,10 @@ def _declared(dies: DieReader, lists: ListReader, die: Die, around: Die) -> Decl
 
 
 def type_chain(dies: DieReader, variable: Die) -> list[Die]:
-    """The variable's type, the type that this is made from, and so on, up to MOST_TYPE_STEPS."""
+    """The variable's type, the type that this is made from, and so on, up to MAX_TYPE_STEPS."""
     chain: list[Die] = []
     at = dies.type_of(variable)
-    while at is not None and len(chain) < MOST_TYPE_STEPS:
+    while at is not None and len(chain) < MAX_TYPE_STEPS:
         chain.append(at)
         at = dies.reference(at, At.DW_AT_type)
     return chain
@@ -264,7 +264,7 @@ def text(record: object) -> str | None:
     return None
 
 
-MOST_ENTRIES = 1 << 26
+MAX_ENTRIES = 1 << 26
 """Entries of all location lists of an object."""
 _NOT_IS_STMT = 0xFF & ~int(RowFlag.IS_STMT)
 _END_SEQUENCE, _IMPLIED = int(RowFlag.END_SEQUENCE), int(RowFlag.IMPLIED)
@@ -308,7 +308,7 @@ def scopes(lines: LineColumns, columns: ScopeColumns) -> list[VerifiedScope]:
 def variables(dies: DieReader) -> Iterator[VerifiedVariable]:
     """Every variable and parameter of every unit. Raises Malformed and LimitExceeded where a tree or a list cannot be
     followed."""
-    for one in declared(dies, ListReader(dies, ListEntryBudget(MOST_ENTRIES))):
+    for one in declared(dies, ListReader(dies, ListEntryBudget(MAX_ENTRIES))):
         yield VerifiedVariable(
             one.die.at,
             _tag(one.die),

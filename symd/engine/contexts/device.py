@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from symd.core.sorting import distinct
 from symd.engine.contexts.placement import checked_form, extended, reduced, shifted
-from symd.engine.contexts.timeline import MAX_EXPLAINED, MAX_NAMED, NONE, FoundSegment, Timeline
+from symd.engine.contexts.timeline import NONE, FoundSegment, Timeline
 from symd.errors import MODULE_ERRORS, BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound
 from symd.index import Index
 from symd.index.format import Strings
@@ -51,7 +51,7 @@ from symd.model.contexts import WHOLE_ADDRESS, AddressForm, DeviceAnswers, Devic
 from symd.model.identities import Digest, ObjectPath
 from symd.model.texts import utf8_size
 from symd.query.code_spans import check_ranged, ranged
-from symd.query.symbolize import QueryBudget, symbolize_origins
+from symd.query.symbolize import CandidateBudget, NameSearchBudget, symbolize_origins
 
 MAX_TEXTS = 96 << 20
 """Bytes of the names and paths of one batch, as UTF-8, each once a module: a module may make them of any length,
@@ -299,7 +299,7 @@ def _answered(meant: _Meant, opener: OpenIndexOf, own: str, *, with_ranges: bool
         for number, members in enumerate(modules.values(), 1):
             numbers[members] = number
         module = numbers[meant.target]
-    reason, budget = meant.reason.copy(), QueryBudget()
+    reason, budget = meant.reason.copy(), NameSearchBudget()
     found: list[tuple[I64 | slice, Answers]] = []
     for digest, members, rows in zip(modules, modules.values(), _rows_of_each(module, len(modules)), strict=True):
         check_cancelled()
@@ -360,13 +360,13 @@ class _NamedCandidates:
 
     def __init__(self) -> None:
         self.by_query: dict[int, tuple[DeviceCandidate, ...]] = {}
-        self._named = 0
+        self._budget = CandidateBudget()
 
     def add(self, known: ContextMap, numbers: int | I64, found: FoundSegment) -> None:
         """Name those of a part of the batch: ``numbers`` has the number of each question, or that of the first."""
         timeline, width, _ = known
         for slot, meanings in sorted(found.several.items()):
-            if len(self.by_query) >= MAX_EXPLAINED or self._named >= MAX_NAMED:
+            if self._budget.is_spent:
                 return
             rows = np.array([row for row, _ in meanings], np.int64)
             low = np.array([address for _, address in meanings], np.uint64)
@@ -376,7 +376,7 @@ class _NamedCandidates:
                 DeviceCandidate(DeviceAddress(address), Digest(target.module), _path(target), _place(target, value))
                 for address, target, value in zip(_full_width(low, width).tolist(), targets, values, strict=True)
             )
-            self._named += len(meanings)
+            self._budget.count(len(meanings))
 
 
 def _path(target: Origin) -> ObjectPath | None:

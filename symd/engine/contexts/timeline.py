@@ -27,6 +27,7 @@ from symd.model.answers import Reason
 from symd.model.cancellation import check_cancelled
 from symd.model.columns import I64, U8, U64
 from symd.model.contexts import Origin
+from symd.query.symbolize import MAX_EXPLAINED, MAX_NAMED
 
 Flags = NDArray[np.bool_]
 
@@ -156,10 +157,6 @@ FOREVER = LATEST_TIME + 1
 """The end of a load that was not unloaded; every time is below it."""
 MAX_TIED = 64
 """The most loads of one time that are told apart at one node, and named as candidates of one answer."""
-MAX_EXPLAINED = 10_000
-"""The most ambiguous questions of a batch for which candidates are named."""
-MAX_NAMED = 100_000
-"""The most candidates that the answers of a batch name together; questions beyond are ambiguous without any."""
 TIED_BATCH = 1 << 10
 """Questions with such an answer that are looked at together: each takes ``MAX_TIED`` rows for every level of a run."""
 QUESTIONS_ONE_BY_ONE = 1 << 12

@@ -24,7 +24,7 @@ from symd.formats.containers.file_part import sha256_of
 from symd.model.frame_text import printable
 from symd.model.identities import is_digest
 from symd.model.summaries import ModuleSummary
-from symd.model.texts import file_label
+from symd.model.texts import in_utf8
 
 if TYPE_CHECKING:
     from symd.api import Symbolizer
@@ -117,7 +117,7 @@ def add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | Non
     if server and _may_be_asked(symbolizer, digest := sha256_of(data)):
         return digest
     try:
-        return symbolizer.add(data, file_label(label)).sha256
+        return symbolizer.add(data, in_utf8(label)).sha256
     except ObjectNotFound:
         raise  # it concerns the question, not the bytes
     except SymdError as error:

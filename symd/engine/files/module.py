@@ -26,7 +26,7 @@ from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
-from symd.model.texts import file_label
+from symd.model.texts import in_utf8
 from symd.query.disasm import disassemble
 from symd.store import Store
 
@@ -136,4 +136,4 @@ def joined_with(symbolizer: Symbolizer, digest: str, file: str, debug: str, limi
         ) from None
     except SymdError as error:
         raise error.prefix_where(debug) from None
-    return symbolizer.add(whole, file_label(f"{file} with {debug}")).sha256
+    return symbolizer.add(whole, in_utf8(f"{file} with {debug}")).sha256

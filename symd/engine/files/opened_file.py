@@ -42,7 +42,7 @@ from symd.model.frame_text import printable
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.query.python_names import PythonNames
-from symd.query.symbolize import MAX_CANDIDATES, QueryBudget, name_search, symbolize, symbolize_column
+from symd.query.symbolize import MAX_CANDIDATES, NameSearchBudget, name_search, symbolize, symbolize_column
 
 if TYPE_CHECKING:
     from symd.model.sources import PathRule
@@ -58,27 +58,29 @@ def symbolize_file_index(
     several."""
     if not isinstance(questions, Sequence):
         return symbolize_column(
-            index.whole(path).view(as_written=as_written), questions, path=path, budget=QueryBudget()
+            index.whole(path).view(as_written=as_written), questions, path=path, budget=NameSearchBudget()
         )
-    budget = QueryBudget()
+    budget = NameSearchBudget()
     meant = _by_symbols(index, questions, path, budget)
     return _answers(index.for_queries(meant, path).view(as_written=as_written), meant, path, budget)
 
 
 def search_partial_index(index: FileIndex, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
     """The answer to one question, where less than the whole index has it; None for every other."""
-    budget = QueryBudget()
+    budget = NameSearchBudget()
     meant = _by_symbols(index, [query], path, budget)
     found = index.before_whole(meant, path)
     return None if found is None else _answers(found.view(as_written=as_written), meant, path, budget)[0]
 
 
-def _answers(index: Index, meant: Sequence[Query], path: str | None, budget: QueryBudget) -> Sequence[Answer]:
+def _answers(index: Index, meant: Sequence[Query], path: str | None, budget: NameSearchBudget) -> Sequence[Answer]:
     plain = index.answer(meant[0], path) if len(meant) == 1 else None
     return symbolize(index, meant, path, budget) if plain is None else [plain]
 
 
-def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, budget: QueryBudget) -> Sequence[Query]:
+def _by_symbols(
+    index: FileIndex, questions: Sequence[Query], path: str | None, budget: NameSearchBudget
+) -> Sequence[Query]:
     """The questions, by the symbol of a function where they call it otherwise and mean that one: what has the symbol is
     then all that is decoded."""
     names = {query.kernel for query in questions if isinstance(query, ByKernel)}
@@ -245,7 +247,7 @@ class LargeFile:
         with gc_paused():
             opening, again = ContainerUnpacker(data, self._limits, path), CodeReloader(data, self._limits)
             objects, named, found, is_empty = [], [], frozenset[str](), True
-            budget = QueryBudget()
+            budget = NameSearchBudget()
             try:
                 for code in opening:
                     is_empty = False
@@ -295,7 +297,7 @@ def _functions(questions: Queries) -> frozenset[str] | None:
     return frozenset(query.kernel for query in questions if isinstance(query, ByKernel))
 
 
-def _names_meant(code: CodeObject, names: frozenset[str], budget: QueryBudget) -> frozenset[str]:
+def _names_meant(code: CodeObject, names: frozenset[str], budget: NameSearchBudget) -> frozenset[str]:
     """The names among ``names`` that mean a function of a code object."""
     symbols = {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
     same = names & symbols

@@ -38,7 +38,7 @@ _ASKED_ONCE = 1 << 12
 """Modules that are remembered as asked about."""
 
 
-class Source(NamedTuple):
+class BuildSource(NamedTuple):
     """What the index of a module is made from: its bytes in the store, or ``fresh`` ones that the store does not have
     yet, or the index that was ``begun`` when the module came."""
 
@@ -51,7 +51,7 @@ class Source(NamedTuple):
         return self.fresh is None and self.begun is None
 
 
-STORED = Source()
+STORED = BuildSource()
 
 
 class IndexManager:
@@ -108,7 +108,7 @@ class IndexManager:
         """Put a module into the store and index it. Where it is there already nothing changes."""
         with self._store.adding(digest, VERSION, data, label) as arrival:
             fresh = None if arrival.path is None else ModuleFile(digest, str(arrival.path), data)
-            return self._index_arrival(arrival, digest, Source(fresh=fresh))
+            return self._index_arrival(arrival, digest, BuildSource(fresh=fresh))
 
     def add_upload(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
         """Put a module whose bytes came piece by piece into the store and index it. ``digest`` is the SHA-256 that
@@ -119,7 +119,7 @@ class IndexManager:
             self._begin_index(upload, digest) if arrival.is_new else nullcontext() as ahead,
         ):
             arrival.commit(upload, digest, label)
-            return self._index_arrival(arrival, digest, Source(begun=ahead))
+            return self._index_arrival(arrival, digest, BuildSource(begun=ahead))
 
     def _begin_index(self, upload: Upload, digest: str) -> AbstractContextManager[IndexAhead | None]:
         """The index of a module that is whole and hashed, begun while the disk takes it in: where somebody else makes
@@ -184,7 +184,7 @@ class IndexManager:
             self._partial.forget(digest)
             self._cache.forget(digest)
 
-    def _index_arrival(self, arrival: Arrival, digest: str, source: Source) -> ModuleSummary:
+    def _index_arrival(self, arrival: Arrival, digest: str, source: BuildSource) -> ModuleSummary:
         """Index a module that is being added, and say with which format it is admitted."""
         known = None if arrival.is_new else self.get_open(digest)
         opened = None if known or source.begun else self._open_partially(digest, source)
@@ -193,7 +193,7 @@ class IndexManager:
             arrival.format = summary.format
         return summary
 
-    def _open_or_build(self, digest: str, source: Source) -> Index:
+    def _open_or_build(self, digest: str, source: BuildSource) -> Index:
         """Open the stored index or build one, one thread at a time."""
         with self._locks.hold(digest):
             found = self.get_open(digest)
@@ -220,11 +220,11 @@ class IndexManager:
         if stored is None:
             return None
         try:
-            return Index.checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored, digest)
+            return Index.open_checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored, digest)
         except DataLoss:
             return None
 
-    def _build_once(self, digest: str, source: Source) -> Index:
+    def _build_once(self, digest: str, source: BuildSource) -> Index:
         """Build the index as a counted attempt, or take what another process has built. Raises a remembered failure."""
         if source.known_to_store:
             self._store.raise_failure(digest, VERSION)
@@ -233,14 +233,14 @@ class IndexManager:
                 return attempt.made
             return self._build(digest, source, attempt)
 
-    def _build(self, digest: str, source: Source, attempt: BuildAttempt) -> Index:
+    def _build(self, digest: str, source: BuildSource, attempt: BuildAttempt) -> Index:
         """Build the index, or take the one that was begun, and keep it in the store."""
         file, begun = attempt.file, source.begun
         if begun is not None:
             file = begun.index()
         else:
             self.ask(digest, MakeIndex(str(file.path)), source.fresh)
-        opened = Index.checked if source.known_to_store else Index.described
+        opened = Index.open_checked if source.known_to_store else Index.open_checked_with_summary
         try:
             found = opened(_stored(file), digest)
         except DataLoss:
@@ -256,7 +256,7 @@ class IndexManager:
         self._store.raise_failure(digest, VERSION)
         return self._try_open(digest, self._store.index(digest, VERSION))
 
-    def _open_partially(self, digest: str, source: Source) -> PartialModule | None:
+    def _open_partially(self, digest: str, source: BuildSource) -> PartialModule | None:
         """The module opened and not decoded; None when it has an index, or is of few code objects."""
         known = self._partial.get(digest)
         if known is not None:
@@ -288,7 +288,7 @@ class IndexManager:
         file = self.ask(digest, IndexFor(tuple(queries)))
         if file is None:
             return None
-        index = Index.checked(file)
+        index = Index.open_checked(file)
         self._partial.replace(digest, module, replace(module, index=index, queries=queries))
         return index
 

@@ -173,7 +173,7 @@ def stored_index(store: str, data: bytes) -> Index | None:
             _say_no_store(StorePaths(folder))
             return None
     try:
-        return Index.checked(file, digest)
+        return Index.open_checked(file, digest)
     except DataLoss:
         return None  # the daemon makes it anew
 

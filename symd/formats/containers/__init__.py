@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.containers import spirv
@@ -16,7 +16,7 @@ from symd.model.light_typing import Final, NamedTuple
 from symd.model.summaries import ContainerSummary
 from symd.model.texts import counted
 
-__all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "UnpackedModule", "format_name", "identify", "unpack")
+__all__ = ("FORMATS", "MAX_NOTES", "MAX_TEXT", "UnpackedModule", "format_name", "identify", "unpack")
 
 FORMATS: Final = FormatTable(
     "spirv",
@@ -41,7 +41,7 @@ FORMATS: Final = FormatTable(
 )
 """Asked in this order; the first that claims the bytes reads them, and those behind it are not even imported."""
 
-MOST_TEXT: Final = 1 << 44
+MAX_TEXT: Final = 1 << 44
 """Bytes of text that a code object may have. A section without content in the file says any number; so the text
 positions of all code objects of a module (``index.module_tables``) fit 64 bits."""
 
@@ -68,7 +68,7 @@ def identify(data: bytes) -> Format | None:
 def format_name(data: bytes) -> str:
     """What ``unpack`` calls the outermost format, found with the first code object; "unknown" where no reader takes
     it."""
-    opening = ContainerUnpacker(data, Limits())
+    opening = ContainerUnpacker(data, DEFAULT_LIMITS)
     try:  # noqa: SIM105 - contextlib is slow to import
         next(iter(opening), None)
     except SymdError:
@@ -83,7 +83,7 @@ def unpack(data: bytes, limits: Limits | None = None, path: str | None = None) -
     can be read raises what its first malformed element raised, and one whose parts are sound and hold no code raises
     Unsupported. Raises UnknownFormat, Malformed, LimitExceeded too.
     """
-    opening = ContainerUnpacker(data, limits or Limits(), path)
+    opening = ContainerUnpacker(data, limits or DEFAULT_LIMITS, path)
     objects = tuple(code for code in opening if path in (None, code.path))
     return UnpackedModule(opening.format, objects, tuple(opening.notes), tuple(opening.containers))
 
@@ -104,7 +104,7 @@ class ContainerUnpacker:
         self._failures: list[SymdError] = []
         self._found = False
         self._without_code = 0
-        self._notes_room, self._unsaid = MAX_NOTES, 0
+        self._notes_left, self._unsaid = MAX_NOTES, 0
         self._joining: Joining | None = None
 
     def __iter__(self) -> Iterator[CodeObject]:
@@ -125,9 +125,8 @@ class ContainerUnpacker:
         """Open one element and what is inside it."""
         place = "/".join(path)
         self._budget.check_depth(depth, place or "the module")
-        name, _, kernel, target, bias, *_ = element
-        data, stored = element.data, len(self.data)
-        element = Element(name, data, kernel, target, bias, ObjectPath(place), stored, self._outline)
+        data = element.data
+        element = element._replace(content=data, path=ObjectPath(place), stored=len(self.data), outline=self._outline)
         module = identify(data)
         if module is None:
             from symd.formats.containers.recognized import recognized  # noqa: PLC0415 - 5 ms: what is read needs no word for what is not
@@ -164,8 +163,8 @@ class ContainerUnpacker:
 
     def _checked(self, code: CodeObject, place: str) -> CodeObject:
         text = sum([section.size for section in code.sections if section.executable])
-        if text > MOST_TEXT:
-            raise Malformed(f"its text takes {text} bytes, more than {MOST_TEXT} that any GPU could hold", where=place)
+        if text > MAX_TEXT:
+            raise Malformed(f"its text takes {text} bytes, more than {MAX_TEXT} that any GPU could hold", where=place)
         return code if self._joining is None else self._joining(code, place, self._budget)
 
     def _on_the_way(self, path: tuple[str, ...]) -> bool:
@@ -185,10 +184,10 @@ class ContainerUnpacker:
             self._note(f"left out: {failure}")
 
     def _note(self, note: str) -> None:
-        if self._unsaid or len(note) > self._notes_room:
+        if self._unsaid or len(note) > self._notes_left:
             self._unsaid += 1
         else:
-            self._notes_room -= len(note)
+            self._notes_left -= len(note)
             self.notes.append(note)
 
 

@@ -13,8 +13,9 @@ from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers import ContainerUnpacker, archive, compressed_bundle, host_elf
 from symd.formats.containers.file_part import part_of
-from symd.formats.containers.format import Element, LazyMapping, PackedMapping
+from symd.formats.containers.format import Element
 from symd.formats.containers.nvidia import fatbin
+from symd.formats.lazy import LazyMapping, PackedMapping
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Kernel
 from symd.model.summaries import ObjectSummary, make_kernel_summary
 
@@ -36,7 +37,7 @@ def read_now(summary: ObjectSummary) -> ObjectSummary:
     """A description of a code object with all facts and notes read, so that nothing in it keeps the object's bytes."""
     kernels = tuple(
         [
-            make_kernel_summary((*place, facts.plain() if type(facts) is LazyMapping else settled(facts)))
+            make_kernel_summary((*place, facts.value() if type(facts) is LazyMapping else settled(facts)))
             for *place, facts in summary.kernels  # most facts are lazy
         ]
     )
@@ -48,7 +49,7 @@ def settled(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(facts, PackedMapping):
         facts.packed()
         return facts
-    return facts.plain() if isinstance(facts, LazyMapping) else facts
+    return facts.value() if isinstance(facts, LazyMapping) else facts
 
 
 class CodeReloader:
@@ -88,14 +89,14 @@ class CodeReloader:
         return code.debug is not DebugScheme.NONE and self._without.get(code.path) is code
 
 
-_DEEPEST = 4
+_MAX_DEPTH = 4
 """Containers in each other: a fat binary lies in an object in an archive."""
 
 
 def expanded_size(data: bytes, limits: Limits) -> int:
     """The bytes to which the compressed code objects of a program or an archive expand; nothing is expanded, and what
     cannot be read counts nothing."""
-    return _size(data, Budget(limits, len(data)), _DEEPEST)
+    return _size(data, Budget(limits, len(data)), _MAX_DEPTH)
 
 
 def _size(data: bytes, budget: Budget, depth: int) -> int:

@@ -17,12 +17,12 @@ from symd.formats.containers.format import Contents, Element
 NAME = "gzip"
 INSIDE = "content"
 """The nesting path's element of what is inside."""
-_PIECE: Final = 1 << 10
+_READ_CHUNK: Final = 1 << 10
 """Bytes that are expanded at a time, of which zlib makes 1,032 times as many at most and zstd 32,768 times, before they
 are counted."""
-_MOST_AT_ONCE: Final = 1 << 20
+_EXPANDED_AT_ONCE: Final = 1 << 20
 """Bytes that the others, whose ratios are larger, make at a time."""
-_MOST_XZ_MEMORY: Final = 256 << 20
+_MAX_XZ_MEMORY: Final = 256 << 20
 """Bytes of memory that expanding may take, which a file demands; the strongest of xz's levels takes 65 MiB. zstd's
 library has 128 MiB."""
 _AGAIN = "copy it again"
@@ -54,7 +54,7 @@ _METHODS: Final = (
         b"\xfd7zXZ\0",
         "unxz",
         "lzma",
-        lambda lzma: (lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_XZ_MEMORY), lzma.LZMAError),
+        lambda lzma: (lzma.LZMADecompressor(lzma.FORMAT_XZ, _MAX_XZ_MEMORY), lzma.LZMAError),
     ),
     _Method(_BZIP2, b"BZh", "bunzip2", "bz2", lambda bz2: (bz2.BZ2Decompressor(), OSError)),
     _Method("lz4", b"\x04\x22\x4d\x18", "unlz4", "lz4.frame", lambda lz4: (lz4.LZ4FrameDecompressor(), RuntimeError)),
@@ -82,15 +82,15 @@ def expanded(data: bytes, budget: Budget) -> bytes:
         raise Malformed("is not a compressed file", where=NAME)
     reader, damaged = method.begin(import_module(method.module))
     found = BytesIO()
-    for at in range(0, len(data), _PIECE):
+    for at in range(0, len(data), _READ_CHUNK):
         try:
-            for piece in _expanded(reader, data[at : at + _PIECE]):
+            for piece in _expanded(reader, data[at : at + _READ_CHUNK]):
                 budget.charge_expansion(len(piece), method.name)
                 found.write(piece)
         except damaged as error:
             raise _refused(method, str(error)) from None
         if reader.eof:
-            if reader.unused_data or at + _PIECE < len(data):
+            if reader.unused_data or at + _READ_CHUNK < len(data):
                 hint = f"expand it with {method.program} first"
                 raise Malformed("has several members, or more behind its end", where=method.name, hint=hint)
             return found.getvalue()
@@ -101,9 +101,9 @@ def _expanded(reader: Any, piece: bytes) -> Iterator[bytes]:
     if not hasattr(reader, "needs_input"):
         yield reader.decompress(piece)
         return
-    yield reader.decompress(piece, _MOST_AT_ONCE)
+    yield reader.decompress(piece, _EXPANDED_AT_ONCE)
     while not (reader.eof or reader.needs_input):
-        yield reader.decompress(b"", _MOST_AT_ONCE)
+        yield reader.decompress(b"", _EXPANDED_AT_ONCE)
 
 
 def _method(data: bytes) -> _Method | None:

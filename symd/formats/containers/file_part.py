@@ -20,7 +20,7 @@ MAPPED = 4 << 20
 LARGE = 64 << 20
 """Modules of so many bytes are opened one code object after the other; smaller ones whole, which is simpler and as
 fast."""
-_PIECE = 32 << 20
+_READ_CHUNK = 32 << 20
 """Bytes that are gone through at a time."""
 _FIRST_LOOK = 1 << 12
 
@@ -48,8 +48,8 @@ class FilePart:
     def find(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
         """The lowest offset of ``wanted`` in ``[start, end)`` of the part, or -1, as ``bytes.find`` gives it."""
         last = self._end if end is None else min(self._start + end, self._end)
-        for at in range(self._start + start, last, _PIECE):
-            found = self._data.find(wanted, at, min(at + _PIECE + len(wanted) - 1, last))
+        for at in range(self._start + start, last, _READ_CHUNK):
+            found = self._data.find(wanted, at, min(at + _READ_CHUNK + len(wanted) - 1, last))
             if found >= 0:
                 return found - self._start
             forget(self._data)
@@ -66,7 +66,7 @@ class FilePart:
             piece = self[at : at + size]
             if piece.count(0) < len(piece):
                 return False
-            at, size = at + size, _PIECE
+            at, size = at + size, _READ_CHUNK
             forget(self._data)
         return True
 
@@ -92,8 +92,8 @@ def sha256_of(data: bytes) -> str:
 
 def _pieces(data: bytes) -> Iterator[memoryview]:
     with memoryview(data) as whole:  # without copies of the pieces
-        for at in range(0, len(data), _PIECE):
-            with whole[at : at + _PIECE] as piece:
+        for at in range(0, len(data), _READ_CHUNK):
+            with whole[at : at + _READ_CHUNK] as piece:
                 yield piece
             forget(data)
 

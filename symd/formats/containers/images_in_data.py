@@ -134,12 +134,12 @@ def _image_size(data: FilePart, start: int, name: str, budget: Budget) -> int | 
     return size if size is not None and start + size <= len(data) else None
 
 
-LARGEST: Final = 64 << 20
+MAX_MODULE_BYTES: Final = 64 << 20
 """Bytes of a module that are looked at; a longer one is not found."""
 _HEADER = re.compile(rb"\x03\x02\x23\x07\x00[\x00-\x06]\x01\x00.{4}(?!\x00{4}).{4}\x00{4}\x11\x00\x02\x00", re.DOTALL)
 """Versions 1.0 to 1.6, in the byte order of all hosts whose images are read."""
 _HEADER_BYTES = 24
-_PIECE = 32 << 20
+_READ_CHUNK = 32 << 20
 """Bytes that are searched at a time."""
 _WORD = 4
 _HEAD = struct.Struct("<HH")
@@ -167,15 +167,15 @@ def modules_in(data: FilePart, name: str, budget: Budget) -> FoundModules:
         starts.append(start)
     found = []
     for start, following in pairwise([*starts, len(data)]):
-        size = _size(data[start : min(following, start + LARGEST)])
+        size = _size(data[start : min(following, start + MAX_MODULE_BYTES)])
         if size:
             found.append(slice(start, start + size))
     return FoundModules(tuple(found), len(starts) - len(found))
 
 
 def _headers(data: FilePart) -> Iterator[int]:
-    for at in range(0, len(data), _PIECE):
-        piece = data[at : at + _PIECE + _HEADER_BYTES - 1]
+    for at in range(0, len(data), _READ_CHUNK):
+        piece = data[at : at + _READ_CHUNK + _HEADER_BYTES - 1]
         yield from (at + found.start() for found in _HEADER.finditer(piece))
 
 

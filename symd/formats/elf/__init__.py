@@ -93,7 +93,7 @@ _HEADER_STEPS = 8
 _STEPS = {SHT_SYMTAB: 1, SHT_DYNSYM: 1, SHT_NOTE: 6, SHT_CUDA_INFO: 12, SHT_ZEBIN_ZEINFO: 12}
 """Work units charged per six bytes of a section that is read entry by entry, by section type: a symbol has 24 bytes, an
 element of a note may have one."""
-_MOST_TABLE_BYTES = 16 << 20
+_MAX_TABLE_BYTES = 16 << 20
 """Four times what the most headers take that an image can have."""
 
 
@@ -403,7 +403,7 @@ def _whole_table(
 ) -> list[_RawHeader]:
     """The entries of a table; none where it is not all there."""
     size = count * entry_size
-    data = read(offset, size) if entry_size >= layout.size and size <= _MOST_TABLE_BYTES else b""
+    data = read(offset, size) if entry_size >= layout.size and size <= _MAX_TABLE_BYTES else b""
     return _rows(data, 0, count, entry_size, layout) if size and size == len(data) else []
 
 

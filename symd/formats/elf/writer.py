@@ -30,7 +30,7 @@ from symd.formats.elf.constants import (
 from symd.model.light_typing import NamedTuple
 
 _FILE_HEADER_SIZE = 16 + FILE_HEADER_64.size
-_LARGEST_ALIGNMENT = 4096
+_MAX_ALIGNMENT = 4096
 
 
 class OutputSection(NamedTuple):
@@ -77,7 +77,7 @@ def stored_sections(data: bytes) -> list[OutputSection]:
     result = []
     for name, each in zip(section_names(data, header, headers), headers, strict=True):
         content = b"" if each.type in (SHT_NULL, SHT_NOBITS) else data[each.offset : each.offset + each.size]
-        align = each.align if each.align.bit_count() == 1 and each.align <= _LARGEST_ALIGNMENT else 1
+        align = each.align if each.align.bit_count() == 1 and each.align <= _MAX_ALIGNMENT else 1
         result.append(
             OutputSection(
                 *(name, each.type, each.flags, each.address, each.size, content),

@@ -57,7 +57,7 @@ _OPAQUE = {
     Opcode.TypeSampledImage: "sampled_image",
 }
 _DEPTH = 16
-_MOST_ARGUMENTS = 1024
+_MAX_ARGUMENTS = 1024
 """Twice what any OpenCL device takes; more of them are not listed."""
 
 
@@ -145,7 +145,7 @@ class KernelFacts:
     def _arguments(self, outside: Body, body: Body | None) -> list[dict[str, Any]]:
         inside = body.parameters if body is not None and len(body.parameters) == len(outside.parameters) else ()
         arguments = []
-        for at, (number, kind) in enumerate(outside.parameters[:_MOST_ARGUMENTS]):
+        for at, (number, kind) in enumerate(outside.parameters[:_MAX_ARGUMENTS]):
             ids = (number, inside[at][0]) if inside else (number,)
             name = next((self.words.names[i] for i in ids if self.words.names.get(i)), None)
             if name is None and body is not None:

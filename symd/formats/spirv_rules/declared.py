@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from symd.formats.spirv import AddressingModel, ExecutionModel, MemoryModel, Opcode, name_of, text
-from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, Capability, Dim, ImageOperands, dim_name
+from symd.formats.spirv_rules.grammar import MIN_OPERANDS, Capability, Dim, ImageOperands, dim_name
 from symd.formats.spirv_rules.module import CheckedModule, Device, RuleFinding
 from symd.model.texts import counted, plural
 
@@ -65,8 +65,8 @@ def header(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
         yield RuleFinding(
             -1, "the words are big-endian; a module is read in the host's byte order, which is little-endian"
         )
-    for number, ops in words.each(*LEAST_OPERANDS):
-        least = LEAST_OPERANDS[module.opcode(number)]
+    for number, ops in words.each(*MIN_OPERANDS):
+        least = MIN_OPERANDS[module.opcode(number)]
         if len(ops) < least:
             yield RuleFinding(
                 number, f"opcode {module.opcode(number)} has {counted(len(ops), 'operand')} and needs {least}"

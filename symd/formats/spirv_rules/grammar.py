@@ -148,7 +148,7 @@ MEMORY_SCOPE: dict[int, int] = {
 POINTER: dict[int, int] = {**dict.fromkeys(ATOMICS, 2), Opcode.AtomicStore: 0, Opcode.AtomicFlagClear: 0}
 """Which operand of an atomic instruction is its pointer."""
 
-LEAST_OPERANDS: dict[int, int] = {
+MIN_OPERANDS: dict[int, int] = {
     Opcode.Extension: 1,
     Opcode.ExtInstImport: 2,
     Opcode.MemoryModel: 2,

@@ -23,7 +23,7 @@ import numpy as np
 from symd.errors import InvalidInput
 from symd.formats.spirv import Opcode, by_value_parameters, text
 from symd.formats.spirv.module import Body, SpirvModule
-from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, NO_TYPE
+from symd.formats.spirv_rules.grammar import MIN_OPERANDS, NO_TYPE
 
 FLAGS = ("GLOBAL_LOAD_STORE", "GLOBAL_ADD", "GLOBAL_MIN_MAX", "LOCAL_LOAD_STORE", "LOCAL_ADD", "LOCAL_MIN_MAX")
 """The flags of ze_device_fp_atomic_ext_flags_t, by bit, without their common prefix."""
@@ -213,7 +213,7 @@ class CheckedModule(SpirvModule):
     def each(self, *opcodes: int) -> Iterator[tuple[int, list[int]]]:
         """(instruction number, operands); instructions too short for their opcode are the header rule's business."""
         for number, ops in self.words.each(*opcodes):
-            if len(ops) >= LEAST_OPERANDS.get(self.opcode(number), 0):
+            if len(ops) >= MIN_OPERANDS.get(self.opcode(number), 0):
                 yield number, ops
 
     def opcode(self, number: int) -> int:

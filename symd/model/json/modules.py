@@ -19,10 +19,9 @@ from symd.model.summaries import (
 )
 from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved, Watching
 
-_FACTS = KernelSummary._fields.index("facts")
-_PLACE = (*KernelSummary._fields[:_FACTS], *KernelSummary._fields[_FACTS + 1 :])
-"""What is in front of a kernel's facts: the other fields of the record, by their names. A fact of such a name is
-not shown."""
+_PLACE = KernelSummary._fields[:-1]
+"""What is in front of a kernel's facts, which come last: the other fields of the record, by their names. A fact of
+such a name is not shown."""
 _TAKEN = frozenset((*_PLACE, "address"))
 _KEPT_TEXTS = 1024
 """Some hundred bytes to some thousand each."""
@@ -68,7 +67,7 @@ class _KernelTexts:
         facts = kernel.facts
         if type(facts) is not dict or not facts or not facts.keys().isdisjoint(_TAKEN):
             return to_json(kernel_json(kernel, self._address(kernel)))
-        values = zip(_PLACE, (*kernel[:_FACTS], *kernel[_FACTS + 1 :]), strict=True)
+        values = zip(_PLACE, kernel[:-1], strict=True)
         place = [f'"{name}": {value if type(value) is int else to_json(value)}' for name, value in values]
         if self._addresses is not None:
             place.append(f'"address": {self._address(kernel)}')

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import SymdError, ToolFailed, Unsupported
 from symd.model.code import CodeObject
 from symd.model.line_tables import CodeSpan, Instructions
@@ -46,7 +46,7 @@ def disassemble(
     """
     with ExitStack() as stack:
         starter = starter or stack.enter_context(Starter())
-        budget = DisassemblyBudget(limits or Limits(), starter, of_part=spans is not None)
+        budget = DisassemblyBudget(limits or DEFAULT_LIMITS, starter, of_part=spans is not None)
         return _disassemble_each(codes, spans, budget)
 
 

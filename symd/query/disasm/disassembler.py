@@ -20,6 +20,7 @@ from symd.errors import DeadlineExceeded, LimitExceeded, NotFound, SymdError, To
 from symd.model.code import CodeObject, Function, Kernel, Section
 from symd.model.line_tables import CodeSpan
 from symd.system.installed import chosen_folders
+from symd.system.process import confinement
 from symd.system.process.process import ProcessLimits
 from symd.system.process.run import Ended, run_tool
 from symd.system.process.starter import Starter
@@ -231,7 +232,7 @@ class DisassemblyBudget:
 
     def prepare(self) -> None:
         """Let what starts programs come up, while their input is made."""
-        if self._starter is not None and Starter.confines():
+        if self._starter is not None and confinement.available():
             self._starter.begin()
 
     def run(self, command: Sequence[str], data: bytes, *, own_pipe: bool = False) -> Ended:

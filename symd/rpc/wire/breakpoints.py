@@ -45,7 +45,10 @@ from symd.rpc.wire.fields import (
     from_each,
     module_digest,
     module_name,
+    optional_context_id,
+    optional_context_name,
     optional_digest,
+    optional_module_name,
     optional_path,
     record,
     utf8,
@@ -73,9 +76,9 @@ BREAKPOINT_BYTES, RULE_BYTES = 256, 64
 def to_resolve_request(digest: str, breakpoint_: Breakpoint, context: str) -> pb.ResolveBreakpointRequest:
     """The request for a breakpoint's places. Raises ``BadQuery``."""
     return pb.ResolveBreakpointRequest(
-        module=module_name(digest) if digest else "",
+        module=optional_module_name(digest),
         breakpoint=to_breakpoint(breakpoint_),
-        context=context_name(context) if context else "",
+        context=optional_context_name(context),
     )
 
 
@@ -177,7 +180,7 @@ def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Bre
     asked = from_breakpoint(request.breakpoint)
     in_memory = isinstance(asked.where, ByDevice)
     digest = optional_digest(request.module) if in_memory else module_digest(request.module)
-    return digest, asked, context_id(request.context, "context") if request.context else ""
+    return digest, asked, optional_context_id(request.context)
 
 
 def _line(number: int) -> int:

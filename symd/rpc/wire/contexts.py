@@ -31,6 +31,7 @@ from symd.rpc.wire.fields import (
     module_digest,
     module_name,
     optional_context_id,
+    optional_context_name,
     record,
     to_timestamp,
     utf8,
@@ -144,11 +145,6 @@ def to_alias(alias: Alias) -> pb.Alias:
     kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
     message: pb.Alias = _ALIAS.to_message(replace(alias, kind=kind, key=key, context=context))
     return message
-
-
-def optional_context_name(context: str) -> str:
-    """The name of the context with that id; "" for none."""
-    return context_name(context) if context else ""
 
 
 _ALIAS = record(

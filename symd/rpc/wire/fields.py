@@ -232,6 +232,11 @@ def module_digest(name: str, field: str = "module") -> Digest:
     return digest
 
 
+def optional_module_name(digest: str) -> str:
+    """The name of the module with that digest; "" for none."""
+    return module_name(digest) if digest else ""
+
+
 def optional_digest(name: str) -> Digest | str:
     """The digest in a module's name; "" where the name is empty. Raises ``BadQuery``."""
     return module_digest(name) if name else ""
@@ -265,10 +270,14 @@ def context_id(name: str, field: str = "context") -> str:
     return match[1]
 
 
-def optional_context_id(name: str, field: str = "context") -> str:
-    """The id in a context's name, which is in the request's ``field``; "" where the name is empty. Raises
-    ``BadQuery``."""
-    return context_id(name, field) if name else ""
+def optional_context_name(context: str) -> str:
+    """The name of the context with that id; "" for none."""
+    return context_name(context) if context else ""
+
+
+def optional_context_id(name: str) -> str:
+    """The id in a context's name; "" where the name is empty. Raises ``BadQuery``."""
+    return context_id(name) if name else ""
 
 
 def cuts(sizes: Iterable[int], most: int, size: int) -> Iterator[tuple[int, int]]:

@@ -36,6 +36,7 @@ from symd.rpc.wire.fields import (
     module_digest,
     module_name,
     optional_digest,
+    optional_module_name,
     optional_path,
     utf8,
     utf8s,
@@ -201,7 +202,7 @@ INSTRUCTIONS = 8192
 
 
 def to_listing_request(digest: str, part: ListingPart) -> listing_pb.GetListingRequest:
-    name = module_name(digest) if digest else ""
+    name = optional_module_name(digest)
     request = listing_pb.GetListingRequest(module=name, code_object=part.path, target=part.target)
     write_within(request, part.within)
     return request

@@ -31,6 +31,7 @@ from symd.rpc.wire.fields import (
     module_digest,
     module_name,
     optional_digest,
+    optional_module_name,
     optional_path,
     record,
     u64_or_none,
@@ -268,7 +269,7 @@ def to_requests(
     """The requests for the variables at some addresses: as many as ``MOST_PLACES`` asks for. ``digest`` may be "" where
     all are in device memory."""
     for start in range(0, len(queries), MOST_PLACES):
-        name = module_name(digest) if digest else ""
+        name = optional_module_name(digest)
         request = pb.GetVariablesRequest(module=name, code_object=path, with_ranges=with_ranges)
         for each in queries[start : start + MOST_PLACES]:
             add_any_query(request.queries, each)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from symd.api import Host
 from symd.errors import BadQuery, ModuleNotFound
-from symd.formats.debug_ids import ALIAS_KIND, LONGEST
+from symd.formats.debug_ids import ALIAS_KIND, MAX_DIGITS
 from symd.model.contexts import Alias
 from symd.rpc.wire.fields import wrong_field
 from symd.server.answering import method
@@ -29,7 +29,7 @@ def checked_build_id(text: str) -> str:
     """The key of its alias: hexadecimal digits in lower case, anything else as it is. Raises BadQuery."""
     if not 0 < len(text) <= MAX_NAME:
         raise BadQuery(f"a build ID has 1 to {MAX_NAME} characters")
-    hexadecimal = len(text) <= LONGEST and not text.lower().strip("0123456789abcdef")
+    hexadecimal = len(text) <= MAX_DIGITS and not text.lower().strip("0123456789abcdef")
     return text.lower() if hexadecimal else text
 
 

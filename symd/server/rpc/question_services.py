@@ -47,7 +47,7 @@ from symd.server.batches import (
 from symd.server.call import Call
 from symd.server.config import Right
 from symd.server.guard import cancelled_with_call, check_call_active
-from symd.server.messages import COUNTED_BYTES, MAX_REQUEST, Handover
+from symd.server.messages import COUNTED_BYTES, MAX_REQUEST, TakenOnce
 from symd.server.paging import MAX_PAGE_SIZE, slice_page
 from symd.server.rpc.module_service import UPLOAD_CHUNK
 from symd.server.service_context import DiskSources, ServiceContext
@@ -72,7 +72,7 @@ from symd.v1.variable_service_pb2 import GetVariablesRequest, GetVariablesRespon
 @method(Right.READ, inline=reply_from_open_index, cold=reply_from_index_file)
 def symbolize(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
     """One address or a batch."""
-    response, asked = SymbolizeResponse(), Handover(request)
+    response, asked = SymbolizeResponse(), TakenOnce(request)
     del request
     symbolize_into(response, service, asked, call)
     return response
@@ -91,7 +91,7 @@ def _failed(number: int, error: SymdError) -> SymbolizeStreamResponse:
 @method(Right.READ, failed=_failed_batch)
 def symbolize_stream(service: ServiceContext, request: SymbolizeStreamRequest, call: Call) -> SymbolizeStreamResponse:
     """Batch in, answer out; a batch that cannot be served does not end the stream."""
-    response, asked = SymbolizeStreamResponse(id=request.id), Handover(request.request)
+    response, asked = SymbolizeStreamResponse(id=request.id), TakenOnce(request.request)
     del request
     try:
         response.response.SetInParent()

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
@@ -111,7 +111,7 @@ class SharedStore(ModuleStore):
         make: bool = True,
     ) -> None:
         """If not ``make`` a missing catalogue is none (``PostgresCatalogue``)."""
-        self._limits = limits or Limits()
+        self._limits = limits or DEFAULT_LIMITS
         self._server = server
         self._files = files
         self._incoming_folder = incoming

@@ -29,7 +29,6 @@ _RESTRICT_SELF: Final = 446
 """System call numbers, the same on every architecture."""
 _CREATE_RULESET_VERSION: Final = 1
 _RULE_PATH_BENEATH: Final = 1
-_PR_SET_NO_NEW_PRIVS: Final = 38
 
 
 class LandlockAccess(IntFlag):
@@ -111,16 +110,16 @@ def restrict(allowed: Iterable[tuple[str, LandlockAccess]]) -> None:
     attributes = struct.pack("=QQQ", handled, _TCP if known >= 4 else 0, _SCOPES if known >= 6 else 0)
     size = 24 if known >= 6 else 16 if known >= 4 else 8
     libc = ctypes.CDLL(None, use_errno=True)
-    _succeed(libc.prctl(ctypes.c_int(_PR_SET_NO_NEW_PRIVS), *map(ctypes.c_ulong, (1, 0, 0, 0))), "prctl")
+    seccomp.gain_no_privileges(libc)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    ruleset = _succeed(
+    ruleset = seccomp.succeed(
         libc.syscall(ctypes.c_long(_CREATE_RULESET), buffer, ctypes.c_size_t(size), ctypes.c_uint32(0)),
         "landlock_create_ruleset",
     )
     try:
         for path, access in allowed:
             _allow(libc, ruleset, path, access & handled)
-        _succeed(
+        seccomp.succeed(
             libc.syscall(ctypes.c_long(_RESTRICT_SELF), ctypes.c_int(ruleset), ctypes.c_uint32(0)),
             "landlock_restrict_self",
         )
@@ -137,7 +136,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             access &= _OF_FILES
         rule = ctypes.create_string_buffer(struct.pack("=Qi", access, descriptor), 12)
-        _succeed(
+        seccomp.succeed(
             libc.syscall(
                 ctypes.c_long(_ADD_RULE),
                 ctypes.c_int(ruleset),
@@ -149,13 +148,6 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
         )
     finally:
         os.close(descriptor)
-
-
-def _succeed(result: int, call: str) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{call}: {os.strerror(number)}")
-    return result
 
 
 _OF_PYTHON: Final = ("site-packages", "dist-packages", "lib-dynload")

@@ -28,6 +28,7 @@ from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, ToolCrashed,
 from symd.model.cancellation import check_cancelled
 from symd.system.messages import os_error_text
 from symd.system.private_files import child_folder, write_bytes
+from symd.system.process import confinement
 from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, LandlockAccess
 from symd.system.process.process import ProcessLimits, Running, clean_environment, kill, signal_name, start
 from symd.system.process.starter import Confined, Starter
@@ -214,8 +215,9 @@ def run(
             prints, print_end = _pipe(ours, its)
             inputs = _file_of(stdin, its) if stdin else _nothing(its)
             if confined is not None:
-                files = (inputs, answer_end, print_end)
-                process: Running = confined.start(command, limits, folder, environment, files)
+                process: Running = confined.starter.start(
+                    command, limits, confined.allowed, folder, environment, (inputs, answer_end, print_end)
+                )
             else:
                 process = start(
                     [*command, str(answer_end)] if own_pipe else command,
@@ -378,7 +380,7 @@ def run_tool(
     if os.sep in command[0]:  # the tool starts in a folder from which a relative path leads elsewhere
         command = [os.path.abspath(command[0]), *command[1:]]  # noqa: PTH100 - follows no link
     confined = None
-    if starter is not None and Starter.confines() and os.sep in command[0]:
+    if starter is not None and confinement.available() and os.sep in command[0]:
         confined = Confined(starter, [*_allowed(command[0])])
     try:
         with child_folder("tool") as folder:

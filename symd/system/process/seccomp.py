@@ -82,9 +82,9 @@ def restrict(*, threads: bool, program: bool = False) -> None:
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     libc = ctypes.CDLL(None, use_errno=True)
-    _succeed(libc.prctl(ctypes.c_int(_PR_SET_NO_NEW_PRIVS), *map(ctypes.c_ulong, (1, 0, 0, 0))))
+    gain_no_privileges(libc)
     mode = ctypes.c_ulong(_SECCOMP_MODE_FILTER)
-    _succeed(libc.prctl(ctypes.c_int(_PR_SET_SECCOMP), mode, ctypes.create_string_buffer(header, len(header))))
+    succeed(libc.prctl(ctypes.c_int(_PR_SET_SECCOMP), mode, ctypes.create_string_buffer(header, len(header))), "prctl")
 
 
 def _program(process: int, machine: str, *, threads: bool, program: bool) -> bytes:
@@ -161,10 +161,18 @@ def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
     return struct.pack("=HBBI", code, yes, no, value)
 
 
-def _succeed(result: int) -> None:
+def gain_no_privileges(libc: ctypes.CDLL) -> None:
+    """Have programs give this process no rights that it does not have, which is what both filters ask of one without
+    privileges. Raises OSError."""
+    succeed(libc.prctl(ctypes.c_int(_PR_SET_NO_NEW_PRIVS), *map(ctypes.c_ulong, (1, 0, 0, 0))), "prctl")
+
+
+def succeed(result: int, call: str) -> int:
+    """The result of a system call. Raises OSError where it failed."""
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, f"{call}: {os.strerror(number)}")
+    return result
 
 
 ALLOWED: Final[Mapping[str, tuple[int | None, int | None]]] = {

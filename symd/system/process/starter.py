@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from symd.system.private_files import OTHERS
-from symd.system.process import confinement
 from symd.system.process.confinement import LandlockAccess
 from symd.system.process.process import ProcessLimits, interpreter_environment, resource_limits
 from symd.system.process.starting import MESSAGE_BYTES
@@ -45,17 +44,6 @@ class Confined(NamedTuple):
     starter: Starter
     allowed: Sequence[tuple[str, LandlockAccess]]
 
-    def start(
-        self,
-        command: Sequence[str],
-        limits: ProcessLimits,
-        folder: Path,
-        environment: Mapping[str, str],
-        descriptors: tuple[int, int, int],
-    ) -> Started:
-        """Start a program confined, with the files that it is left. Raises what ``Starter.start`` raises."""
-        return self.starter.start(command, limits, self.allowed, folder, environment, descriptors)
-
 
 class Starter:
     """Starts programs one at a time, and is used by several threads. Its process is started when it is first needed,
@@ -65,11 +53,6 @@ class Starter:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
-
-    @staticmethod
-    def confines() -> bool:
-        """Whether this kernel can confine a program."""
-        return confinement.available()
 
     def begin(self) -> None:
         """Let the process come up while the caller does something else."""

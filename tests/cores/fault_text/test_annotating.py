@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from symd.cores.fault_text import (
-    MOST_LOADED,
-    MOST_OPENED,
+    MAX_LOADED,
+    MAX_OPENED,
     Annotator,
     AtAddress,
     CodeObjectNamed,
@@ -174,12 +174,12 @@ def test_code_that_cannot_be_had() -> None:
 def test_a_text_that_names_very_much() -> None:
     modules = OneModule()
     annotator = Annotator(modules, ())
-    for number in range(MOST_OPENED + 10):
+    for number in range(MAX_OPENED + 10):
         annotator.line(f"wave_1: pc={0x10_0000 + number:#x}")
         annotator.line(f"code object: file:///{number}")
         annotator.line(f"loaded at: [{0x1000 * number:#x}-{0x1000 * (number + 1):#x}]")
-    assert len(modules.opened) == MOST_OPENED
-    assert len(annotator._loaded) <= MOST_LOADED
+    assert len(modules.opened) == MAX_OPENED
+    assert len(annotator._loaded) <= MAX_LOADED
 
 
 def test_modules_that_are_given() -> None:

@@ -15,9 +15,9 @@ from elftools.elf.elffile import ELFFile
 
 from symd.config import Limits
 from symd.debuginfo.dwarf.call_frames import (
-    MOST_INSTRUCTIONS,
-    MOST_RULES,
-    MOST_STATES,
+    MAX_INSTRUCTIONS,
+    MAX_RULES,
+    MAX_STATES,
     CallFrames,
     FrameAddress,
     FrameRow,
@@ -307,9 +307,9 @@ def test_a_frame_in_an_address_space() -> None:
         ([def_cfa_register(3)], "not a register and an offset"),
         ([def_cfa_expression(b"0"), def_cfa_offset(3)], "not a register and an offset"),
         ([RESTORE], "no remembered state"),
-        ([REMEMBER] * (MOST_STATES + 1), f"more than {MOST_STATES}"),
-        ([undefined(number) for number in range(MOST_RULES + 1)], f"more than {MOST_RULES}"),
-        ([advance(0)] * (MOST_INSTRUCTIONS + 1), "do not come to an end"),
+        ([REMEMBER] * (MAX_STATES + 1), f"more than {MAX_STATES}"),
+        ([undefined(number) for number in range(MAX_RULES + 1)], f"more than {MAX_RULES}"),
+        ([advance(0)] * (MAX_INSTRUCTIONS + 1), "do not come to an end"),
         ([b"\x10\x05\x7f"], "needed"),
     ],
 )

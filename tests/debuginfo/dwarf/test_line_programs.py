@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from symd.core import headers, line_program
 from symd.core.line_program import NAMED, ProgramParameters
-from symd.debuginfo.dwarf import lines as headers_module
 from symd.debuginfo.dwarf import lines as lines_module
 from symd.debuginfo.dwarf.columns import LineColumns
 from symd.debuginfo.verify import second_opinion
@@ -44,7 +43,7 @@ def core(request, monkeypatch):
     assert module.__file__.endswith(".py") == (request.param == "uncompiled")
     read = headers if request.param == "compiled" else UNCOMPILED_HEADERS
     monkeypatch.setattr(lines_module, "LineProgramRows", module.LineProgramRows)
-    monkeypatch.setattr(headers_module, "LineHeaderReader", read.LineHeaderReader)
+    monkeypatch.setattr(lines_module, "LineHeaderReader", read.LineHeaderReader)
     return module
 
 

@@ -451,7 +451,7 @@ def test_calls_inside_one_another_are_read_up_to_256_and_cut_with_a_warning_beyo
 
 
 def test_scopes_that_would_need_too_much_memory_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spirv_scopes, "MOST_RANGES", 3)
+    monkeypatch.setattr(spirv_scopes, "MAX_RANGES", 3)
     info = decoded("inline.O2.ocl-100")
     assert [info.names[name] for name in info.scopes.name] == ["weigh", "blend"]
     assert "more than 3 ranges" in info.warnings[0]

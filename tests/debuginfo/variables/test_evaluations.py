@@ -83,7 +83,7 @@ def test_what_is_remembered_counts_as_if_it_were_evaluated() -> None:
 
 
 def test_so_many_are_kept(evaluated: list[bytes]) -> None:
-    kept = Evaluations(_room=5)
+    kept = Evaluations(_left=5)
     for _ in range(2):
         for each in (REGISTER, SUM):
             kept.evaluate(each, context(), 16)

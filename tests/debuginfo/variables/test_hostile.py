@@ -10,8 +10,8 @@ import tracemalloc
 import pytest
 
 from symd.debuginfo.dwarf.variable_constants import Op
-from symd.debuginfo.variables.location_records import MOST_BYTES
-from symd.debuginfo.variables.visible import MOST_VARIABLES, VariableReader
+from symd.debuginfo.variables.location_records import MAX_BYTES
+from symd.debuginfo.variables.visible import MAX_VARIABLES, VariableReader
 from symd.errors import SymdError
 from symd.formats import containers
 from symd.model.code import CodeObject, Vendor
@@ -152,8 +152,8 @@ def test_a_long_expression_is_not_called_again_and_again() -> None:
 
 def test_too_many_variables_are_cut_off_with_a_note() -> None:
     shared = Die("variable", [At("name", "string", "x")])
-    found = visible(code(unit(function("f", *[shared] * (MOST_VARIABLES + 5)))))
-    assert len(found.variables) == MOST_VARIABLES
+    found = visible(code(unit(function("f", *[shared] * (MAX_VARIABLES + 5)))))
+    assert len(found.variables) == MAX_VARIABLES
     assert any("left out" in note for note in found.notes)
 
 
@@ -198,7 +198,7 @@ def test_a_constant_of_a_type_of_any_size_is_shown_by_its_first_bytes(size: int)
     [found] = visible(code(unit(function("f", held), huge))).variables
     assert found.location is not None
     assert found.location.startswith("constant bytes fd ff ff ff")
-    assert len(found.locations[0].pieces[0].data or b"") == MOST_BYTES
+    assert len(found.locations[0].pieces[0].data or b"") == MAX_BYTES
 
 
 @pytest.mark.parametrize("bits", [65, 1 << 40, (1 << 63) - 1])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symd.debuginfo.variables import type_names
-from symd.debuginfo.variables.type_names import DEEPEST, LONGEST
+from symd.debuginfo.variables.type_names import MAX_DEPTH, MAX_NAME_LENGTH
 from symd.debuginfo.variables.visible import VariableReader
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import Member
@@ -391,7 +391,7 @@ def test_types_that_only_name_each_other_end() -> None:
     )
     x, y = visible(found).variables
     assert x.type == "a"
-    assert y.type == "..." + "*" * (DEEPEST + 1)
+    assert y.type == "..." + "*" * (MAX_DEPTH + 1)
     assert {info.size for info in visible(found).types} == {None, 8}
 
 
@@ -399,11 +399,11 @@ def test_a_function_type_that_doubles_at_every_level_is_cut_short() -> None:
     levels = [made("subroutine_type", f"t{n}", f"t{n + 1}", *[parameter(f"t{n + 1}")] * 4) for n in range(60)]
     found = only(code(unit(function("f", variable("x", of("t0"))), *levels, made("pointer_type", "t60"))))
     assert found.type.endswith("...")
-    assert len(found.type) == LONGEST + 3
+    assert len(found.type) == MAX_NAME_LENGTH + 3
 
 
 def test_what_the_names_of_one_answer_take_is_not_taken_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type_names, "LONGEST_ALTOGETHER", 1)
+    monkeypatch.setattr(type_names, "MAX_TOTAL_LENGTH", 1)
     of_each = [
         function(name, variable("x", of(kind)), variable("y", of("char")), first=first, after=first + 0x40)
         for name, kind, first in (("f", "int", 0), ("g", "float", 0x40))

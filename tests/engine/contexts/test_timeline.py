@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symd.engine.contexts.timeline import FOREVER, MAX_NAMED, MAX_TIED, QUESTIONS_ONE_BY_ONE, STEPS, Timeline
+from symd.engine.contexts.timeline import FOREVER, MAX_TIED, QUESTIONS_ONE_BY_ONE, STEPS, Timeline
 from symd.model.answers import Reason
 from symd.model.cancellation import cancelled_by
 from symd.model.contexts import Origin
+from symd.query.symbolize import MAX_NAMED
 
 TOP = 1 << 64
 

@@ -35,7 +35,7 @@ def test_a_process_that_looks_for_garbage_when_it_likes_does_so_after_an_index(
         finally:
             gc.enable()
     assert size == index.stat().st_size
-    Index.checked(index.read_bytes(), digest)
+    Index.open_checked(index.read_bytes(), digest)
 
 
 @pytest.fixture

@@ -336,7 +336,7 @@ def test_a_module_of_a_context_that_cannot_be_read_takes_no_other_with_it(
     def opened(digest: str) -> Index:
         if digest == zebin:
             raise error
-        return Index.checked(build_index(AMD.read_bytes(), engine.limits))
+        return Index.open_checked(build_index(AMD.read_bytes(), engine.limits))
 
     monkeypatch.setattr(engine, "contexts", StoredContexts(engine.store.context_log, opened))
     rows = answered(SampleTables(engine), context=[context] * 2, device_address=[0x1978, 1 << 44])

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import BadQuery, InvalidInput, Malformed
-from symd.formats.containers.format import LazyMapping
+from symd.formats.lazy import LazyMapping
 from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, DeviceAddress
 from symd.model.arguments import ColumnQuestion
 from symd.model.contexts import AddressForm, Origin
@@ -99,11 +99,11 @@ def test_facts_that_are_unpacked_at_every_look_are_looked_at_once():
         return {"a": 1, "b": [1, 2], "c": 3}
 
     class Packed(LazyMapping):
-        def plain(self):
+        def value(self):
             return self._read()
 
         def items(self):
-            return self.plain().items()
+            return self.value().items()
 
     assert from_facts_text(facts_text(Packed(read))) == {"a": 1, "b": [1, 2], "c": 3}
     assert len(looked) == 1

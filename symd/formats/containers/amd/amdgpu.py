@@ -16,7 +16,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers.amd import metadata, symbols
 from symd.formats.containers.amd.metadata import Notes
 from symd.formats.containers.amd.symbols import Descriptor, Placed, Symbols, symbol_table
-from symd.formats.containers.format import Contents, Element, LazyMapping, LazySequence
+from symd.formats.containers.format import Contents, Element
 from symd.formats.elf import Elf
 from symd.formats.elf.constants import (
     EF_AMDGPU_FEATURE_SRAMECC_V3,
@@ -36,6 +36,7 @@ from symd.formats.elf.constants import (
     STT_AMDGPU_HSA_KERNEL,
 )
 from symd.formats.elf.contents import debug_scheme
+from symd.formats.lazy import LazyMapping, LazySequence
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
 from symd.model.light_typing import Any
 from symd.model.summaries import NO_SECTIONS
@@ -258,8 +259,8 @@ def generic_version(flags: int, version: int) -> int | None:
 def target_of_isa(major: int, minor: int, stepping: int) -> str:
     """The target ID of a version 2 ISA note. gfx901, 903, 905 and 907 were the names of gfx900 ... with XNACK on."""
     name = f"gfx{major}{minor:x}{stepping:x}"
-    plain = _XNACK_STEPPINGS.get(name)
-    return f"{plain}:xnack+" if plain else name
+    named = _XNACK_STEPPINGS.get(name)
+    return f"{named}:xnack+" if named else name
 
 
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")

@@ -20,7 +20,7 @@ from symd.formats.elf.contents import debug_scheme
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 
 DW_FORM_IMPLICIT_CONST = 0x21
-_MOST_NUMBERS = 1 << 14
+_MAX_NUMBERS = 1 << 14
 """Numbers read: the compiler's whole table has a few hundred."""
 
 
@@ -53,7 +53,7 @@ def _numbers(table: bytes) -> Iterator[int]:
             yield value
             value = shift = 0
             count += 1
-        if count > _MOST_NUMBERS or shift > 63:
+        if count > _MAX_NUMBERS or shift > 63:
             return
 
 

@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from symd.errors import Malformed, SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.format import Contents, Element, LazyMapping, LazySequence
+from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.intel import FUNCTIONS_ONLY, configured_product, core_name, product_name
 from symd.formats.elf.constants import (
     EM_AMDGPU,
@@ -39,6 +39,7 @@ from symd.formats.elf.constants import (
     STT_FUNC,
 )
 from symd.formats.elf.contents import debug_scheme, notes_in
+from symd.formats.lazy import LazyMapping, LazySequence
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
 from symd.model.light_typing import Any
 

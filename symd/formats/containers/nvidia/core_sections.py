@@ -40,7 +40,7 @@ _HEADER = {
 }
 """Fields of an Elf64_Shdr, and where they stand."""
 _HEADER_SIZE = 64
-_LONGEST_ROW = 2**20
+_MAX_ROW_BYTES = 2**20
 """Bytes; no driver's rows are a thousandth of this."""
 _OVERLAP = 8
 """Times the size of the file that all sections together may have."""
@@ -242,10 +242,10 @@ class CoreSections:
         sizes = self._headers["entry_size"][sections].astype(np.int64)
         if layout.single:
             sizes = np.where(sizes == 0, self._headers["size"][sections].astype(np.int64), sizes)
-        sound = (sizes >= layout.least) & (sizes <= _LONGEST_ROW)
+        sound = (sizes >= layout.least) & (sizes <= _MAX_ROW_BYTES)
         damaged = len(sound) - int(sound.sum())
         if damaged:
-            allowed = f"fewer than {layout.least} bytes or more than {_LONGEST_ROW}"
+            allowed = f"fewer than {layout.least} bytes or more than {_MAX_ROW_BYTES}"
             self.notes.append(f"left out: {counted(damaged, f'{layout.name} table')} with rows of {allowed}")
         sections, sizes = sections[sound], sizes[sound]
         order = np.argsort(sizes, kind="stable")
@@ -344,12 +344,12 @@ def element_of(sections: CoreSections, module: LoadedModule, budget: Budget) -> 
     its functions had been loaded. Which of the two it is, is looked at when the element is opened."""
     if module.relocated is None:
         return None if module.image is None else Element(module.name, partial(sections.content, module.image))
-    return Element(module.name, partial(_loaded_or_plain, sections, module.relocated, module.image, budget))
+    return Element(module.name, partial(_loaded_or_unrelocated, sections, module.relocated, module.image, budget))
 
 
-def _loaded_or_plain(sections: CoreSections, relocated: int, plain: int | None, budget: Budget) -> bytes:
+def _loaded_or_unrelocated(sections: CoreSections, relocated: int, image: int | None, budget: Budget) -> bytes:
     cubin = sections.content(relocated)
-    return cubin if plain is None or _has_addresses(cubin, budget) else sections.content(plain)
+    return cubin if image is None or _has_addresses(cubin, budget) else sections.content(image)
 
 
 def _has_addresses(cubin: bytes, budget: Budget) -> bool:

@@ -20,7 +20,7 @@ from functools import partial
 
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.format import Contents, Element, LazyMapping, LazySequence, PackedMapping
+from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.nvidia.cubin_facts import CubinFacts
 from symd.formats.elf import Elf, Symbol
 from symd.formats.elf.constants import (
@@ -43,6 +43,7 @@ from symd.formats.elf.constants import (
     STT_SECTION,
 )
 from symd.formats.elf.contents import debug_scheme
+from symd.formats.lazy import LazyMapping, LazySequence, PackedMapping
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
 from symd.model.light_typing import Any
 from symd.model.texts import counted
@@ -116,12 +117,12 @@ def _functions(texts: Mapping[int, Section], symbols: _Numbered, warnings: list[
     """The functions: one for each symbol of code, and one for each text section that no symbol names."""
     named, outside = set(), 0
     for _, symbol in symbols:
-        room = texts[symbol.section].size - symbol.value
-        if room < 0:
+        bytes_left = texts[symbol.section].size - symbol.value
+        if bytes_left < 0:
             outside += 1
             continue
         named.add(symbol.section)
-        yield Function(symbol.name, symbol.section, symbol.value, min(symbol.size, room))
+        yield Function(symbol.name, symbol.section, symbol.value, min(symbol.size, bytes_left))
     unnamed = {number: section for number, section in texts.items() if number not in named}
     names = {name: name.removeprefix(".text.") for name in {section.name for section in unnamed.values()}}
     for number, section in unnamed.items():

@@ -19,8 +19,8 @@ from functools import cache, cached_property, lru_cache
 from symd.core import records
 from symd.errors import Malformed
 from symd.formats import elf
-from symd.formats.containers.format import PackedRecords
 from symd.formats.elf.constants import ELFABIVERSION_CUDA_V2, SHT_CUDA_COMPAT, SHT_CUDA_INFO
+from symd.formats.lazy import PackedRecords
 from symd.model.code import Section
 from symd.model.light_typing import Any, NamedTuple
 
@@ -250,7 +250,7 @@ class PackedAttributes(PackedRecords):
         self._data, self._where, self._names = data, where, names
         self._of_kernel: OfKernel | None = None
 
-    def plain(self) -> list[dict[str, Any]]:
+    def value(self) -> list[dict[str, Any]]:
         """JSON-ready records, in order: id, name, value."""
         return as_facts(read(self._data, self._where, self._names))
 
@@ -396,7 +396,7 @@ class CubinFacts:
     @cached_property
     def _compatibility(self) -> list[dict[str, Any]]:
         sections = self._image.of_type(SHT_CUDA_COMPAT)
-        return [one for each in sections for one in self._attributes(each, COMPATIBILITY_NAMES).plain()]
+        return [one for each in sections for one in self._attributes(each, COMPATIBILITY_NAMES).value()]
 
     def _attributes(self, section: Section, names: Mapping[int, str] = NAMES) -> PackedAttributes:
         try:

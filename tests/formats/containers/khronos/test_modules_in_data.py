@@ -132,7 +132,7 @@ def test_non_semantic_instructions_may_follow_the_last_function() -> None:
 
 def test_a_module_may_begin_at_any_byte_and_astride_what_is_searched_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for piece in range(32, 64):
-        monkeypatch.setattr(images_in_data, "_PIECE", piece)
+        monkeypatch.setattr(images_in_data, "_READ_CHUNK", piece)
         assert found(bytes(33) + WHOLE + bytes(3) + WHOLE).extents == (slice(33, 85), slice(88, 140))
 
 
@@ -169,9 +169,9 @@ def test_objects_in_an_archive_are_searched_too() -> None:
 
 
 def test_a_module_longer_than_what_is_looked_at_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images_in_data, "LARGEST", len(WHOLE))
+    monkeypatch.setattr(images_in_data, "MAX_MODULE_BYTES", len(WHOLE))
     assert found(WHOLE + bytes(64)).extents == (slice(0, len(WHOLE)),)
-    monkeypatch.setattr(images_in_data, "LARGEST", len(WHOLE) - 4)
+    monkeypatch.setattr(images_in_data, "MAX_MODULE_BYTES", len(WHOLE) - 4)
     assert found(WHOLE + bytes(64)) == FoundModules((), 1)
 
 

@@ -136,7 +136,7 @@ def test_packed_records_say_what_they_say_unpacked(records, rest):
         assert ([data[at + 1] for at in starts], end) == ([record[1] for record in records], len(data))
         assert core.starts(data + rest) == compiled.starts(data + rest)
     packed = cubin_facts.PackedAttributes(data, "x")
-    assert len(packed) == len(packed.plain()) == len(records)
+    assert len(packed) == len(packed.value()) == len(records)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symd.formats.containers.format import LazyMapping, LazySequence, PackedMapping, PackedRecords
+from symd.formats.lazy import LazyMapping, LazySequence, PackedMapping, PackedRecords
 
 
 class Source:
@@ -59,7 +59,7 @@ class Records(PackedRecords):
         super().__init__(len(values))
         self.values, self.reads = values, 0
 
-    def plain(self):
+    def value(self):
         self.reads += 1
         return self.values
 
@@ -72,5 +72,5 @@ def test_records_are_unpacked_by_who_looks_at_them_and_counted_without():
     assert len(facts.packed()["attributes"]) == 2
     assert (records.reads, source.reads) == (0, 1)
     assert facts["attributes"] == [{"id": 1}, {"id": 2}]
-    assert dict(facts.items()) == facts.plain() == facts == {"registers": 8, "attributes": [{"id": 1}, {"id": 2}]}
+    assert dict(facts.items()) == facts.value() == facts == {"registers": 8, "attributes": [{"id": 1}, {"id": 2}]}
     assert source.reads == 1

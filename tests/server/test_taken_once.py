@@ -12,7 +12,7 @@ from symd.config import Limits
 from symd.server.answering import _run_handler
 from symd.server.call import Call
 from symd.server.config import Right
-from symd.server.messages import Handover
+from symd.server.messages import TakenOnce
 
 
 class Message:
@@ -20,7 +20,7 @@ class Message:
 
 
 def test_a_message_is_taken_once() -> None:
-    arrived = Handover("message")
+    arrived = TakenOnce("message")
     assert (arrived.is_taken, arrived.peek()) == (False, "message")
     assert (arrived.take(), arrived.is_taken) == ("message", True)
     for again in (arrived.take, arrived.peek):
@@ -47,5 +47,5 @@ def test_bytes_go_once_they_are_read_and_the_request_once_its_handler_lets_go_of
         return b"response"
 
     method: Any = SimpleNamespace(read=read, handle=handle)
-    arrived: Any = Handover(Message())
+    arrived: Any = TakenOnce(Message())
     assert _run_handler(method, service, arrived, Call("x", Right.READ, "p", None)) == b"response"
