@@ -253,6 +253,7 @@ def _in_the_query(option: str, typed: Sequence[str]) -> Advice:
 _CALLS: Final[tuple[tuple[str, str, Callable[[str, Sequence[str]], Advice]], ...]] = (
     ("hot", "-http --http --port", lambda _, typed: Advice("write", profile_among(typed).view())),
     ("hot", "-S -source --source --annotate --with-source --show-source", lambda _, typed: Advice("for samples beside the source, write", profile_among(typed).listing())),
+    ("annotate", "-p --profile", lambda _, typed: Advice("for samples write", profile_among(typed).listing())),
     ("hot view", "-html --html", _page),
     ("hot", "-l -list --list -kernel --func --symbol --symbols -focus --focus --kernel-name", _one_function),
     ("listing lines view info names hot profile", "-diff --diff -compare --compare -diff_base --diff_base --diff-base", _of_two),

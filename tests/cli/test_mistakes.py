@@ -168,6 +168,10 @@ OPTIONS = {
         ("serve", SHADE),
         f"; a daemon takes no file; for a page in the browser write symd view {SHADE} (see",
     ),
+    "samples to annotate no module with": (
+        ("annotate", "--profile", PPROF),
+        f"'--profile'; for samples write symd listing --profile {PPROF} FILE (see",
+    ),
     "stall reasons": (
         ("hot", "--by", "reason", STALLS),
         f"; --by stall sums by stall reason: write symd hot --by stall {STALLS} (see",
@@ -819,6 +823,11 @@ AT_ONCE = {
         ("listing", ZEBIN, "smooth", "--profile", STALLS),
     ),
     "cuda-gdb's threads": (("info", "cuda", "threads", DUMP), ("core", DUMP)),
+    "cuda-gdb's batch": (("cuda-gdb", "-batch", "-ex", "info cuda warps", DUMP), ("core", DUMP)),
+    "perf's annotation of a function": (
+        ("perf", "annotate", "-s", "smooth", ZEBIN, STALLS),
+        ("listing", ZEBIN, "smooth", "--profile", STALLS),
+    ),
     "cuda-gdb's kernels": (("info", "cuda", "kernels", DUMP), ("core", DUMP)),
     "perf's report": (("perf", "report", ZEBIN, STALLS), ("hot", "--by", "function", ZEBIN, STALLS)),
     "perf's stacks": (("perf", "script", ZEBIN, STALLS), ("profile", ZEBIN, STALLS, "--to", "folded", "-")),
