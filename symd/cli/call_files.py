@@ -39,8 +39,6 @@ NAMED_IN_A_CALL = 4
 _THE_PROFILE = re.compile(r"^the( [\w-]+)? profile\b")
 _MODULES = ("file://", "modules/")
 """What begins the name of a module that is no path: a part of a file, or a daemon's module."""
-_NAMED_MODULE = re.compile(r"[^-=][^=]*=")
-"""What begins NAME=FILE, a module with its name in the profile."""
 _TABLE = b"PAR1"
 """What Parquet files begin with."""
 PAGE = (".html", ".htm")
@@ -220,7 +218,7 @@ def profile_among(words: Sequence[str]) -> ProfileCall:
     written = {value for word, value in pairwise(words) if word in _WRITES}
     files = [each for each in files_among(words) if each not in written]
     profile = next((each for each in files if profile_kind(each) is not None), "")
-    named = [each for each in parted(words) if _NAMED_MODULE.match(each) and files_among([f"-{each}"])]
+    named = [each for each in parted(words) if each not in files and files_among(each.split("=", 1)[1:])]
     return ProfileCall(files, profile, [each for each in (*files, *named) if each != profile])
 
 
@@ -232,6 +230,7 @@ def page_about(words: Sequence[str]) -> list[str]:
     if not page and {"--html", "-html"}.isdisjoint(parts):
         return []
     found = profile_among(words)
+    found = found._replace(modules=[each for each in found.modules if each != page])
     kept = [part for word, value in pairwise(parts) if word in _OF_PAGES for part in (_OF_PAGES[word], value)]
     return found.view(*kept, "-o", page or f"PAGE{PAGE[0]}") if found.profile and found.modules else []
 

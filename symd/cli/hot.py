@@ -86,8 +86,10 @@ class _OneKernel(NamedTuple):
 
 
 def _kernel_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
-    """The name of a kernel. Raises Meant where an option or a file follows, as it does where sums are asked for."""
-    if name is not None and (name.startswith("-") or os.path.isfile(name)):  # noqa: PTH113 - which is False of a name that is too long
+    """The name of a kernel. Raises Meant where an option or the path of a file follows, as it does where sums are asked
+    for; a program may be named as its kernel is."""
+    is_path = name is not None and ("/" in name or "." in name) and os.path.isfile(name)  # noqa: PTH113 - which is False of a name that is too long
+    if name is not None and (is_path or name.startswith("-")):
         words = typed_words(context)
         option = next((each for each in parameter.opts if each in words), parameter.opts[0])
         by = "function" if option == "--function" else "kernel"

@@ -256,6 +256,14 @@ def test_a_kernel_that_has_no_samples_is_answered_with_those_that_have(run: Run)
     assert "no samples in a kernel 'zzzz' (it has samples in smooth, denoise, main::" in run(*call, "zzzz").err
 
 
+def test_a_file_may_be_named_as_a_kernel_is(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("hot", "-m", ZEBIN, SAMPLES / "stalls.csv", "-k", "smooth")
+    expected = run(*call)
+    monkeypatch.chdir(tmp_path)
+    Path("smooth").write_bytes(b"\x7fELF")
+    assert run(*call) == expected
+
+
 def test_a_kernel_is_named_as_the_source_has_it(run: Run) -> None:
     call = ("hot", "-m", f"{CUBIN_CRC}={CUBIN}", "--json", SAMPLES / "records.jsonl", "--kernel")
     mangled = run(*call, "_Z7raycastPfi6float3")

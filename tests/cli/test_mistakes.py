@@ -933,6 +933,13 @@ def test_a_module_is_never_replaced_by_a_profile(run: Run, tmp_path: Path) -> No
     assert module.read_bytes() == SHADE.read_bytes()
 
 
+def test_a_page_that_is_there_is_no_module(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "x.html"
+    page.write_text("<!doctype html>")
+    said = run("hot", "--html", page, ZEBIN, STALLS).err
+    assert f"write symd view {ZEBIN} --profile {STALLS} -o {page} (see" in said
+
+
 def test_a_page_takes_its_profile_without_an_option(run: Run, tmp_path: Path) -> None:
     assert run("web", SHADE, PPROF, "-o", tmp_path / "x.html").code == 0
     assert PPROF.name in (tmp_path / "x.html").read_text()
