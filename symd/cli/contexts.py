@@ -28,7 +28,7 @@ from symd.model.breakpoints import SILENT, Breakpoint, Located
 from symd.model.contexts import ContextRecord, DeviceAnswer, Load, LoadInContext
 from symd.model.identities import Digest
 from symd.model.json.answers import answer_json, unreadable_query_json
-from symd.model.json.modules import context_json, load_json
+from symd.model.json.contexts import context_json, load_json
 from symd.model.line_tables import Listing
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import plural

@@ -25,7 +25,7 @@ from symd.errors import Unavailable
 from symd.model.breakpoints import Breakpoint, parse_place
 from symd.model.captures import CaptureApi
 from symd.model.contexts import Context
-from symd.model.json.modules import event_json, loaded_json
+from symd.model.json.contexts import event_json, loaded_json
 from symd.model.sources import PathRule
 from symd.model.watches import ChangeAcknowledged, PlacesGone, Resolved, Watch, WatchEvent
 from symd.query.demangler import Demangler

@@ -1,13 +1,10 @@
-"""What is inside a module (containers, code objects, kernels), what happens to modules, and what contexts have
-loaded."""
+"""What is inside a module: containers, code objects and kernels; and a daemon's record of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from symd.model.addresses import ByAddress, ByKernel, BySection, Query
-from symd.model.contexts import ContextRecord, Load, LoadInContext
 from symd.model.json import to_json
 from symd.model.summaries import (
     ContainerSummary,
@@ -17,7 +14,6 @@ from symd.model.summaries import (
     ObjectSummary,
     SectionAddresses,
 )
-from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved, Watching
 
 _PLACE = KernelSummary._fields[:-1]
 """What is in front of a kernel's facts, which come last: the other fields of the record, by their names. A fact of
@@ -155,70 +151,3 @@ def record_json(record: ModuleRecord) -> dict[str, Any]:
         "create_time": record.create_time,
         "failure": record.failure or None,
     }
-
-
-def event_json(event: ModuleEvent) -> dict[str, Any]:
-    """One event; ``resume_token`` is null while what is there is told."""
-    token = event.resume_token or None
-    match event:
-        case ModuleAdded(digest, record):
-            return {"event": "added", "resume_token": token, "module": f"modules/{digest}", **_record_json(record)}
-        case ModuleRemoved(digest):
-            return {"event": "removed", "resume_token": token, "module": f"modules/{digest}"}
-        case LoadBegan(loaded):
-            return {"event": "loaded", "resume_token": token, **loaded_json(loaded)}
-        case LoadEnded(loaded):
-            return {"event": "unloaded", "resume_token": token, **loaded_json(loaded)}
-        case Watching():
-            return {"event": "watching", "resume_token": token}
-
-
-def loaded_json(loaded: LoadInContext) -> dict[str, Any]:
-    """A load and the context in which it was told."""
-    return {**load_json(loaded.number, loaded.load), "context": context_json(loaded.context)}
-
-
-def load_json(number: int, load: Load) -> dict[str, Any]:
-    """A load. Times are nanoseconds of the context's clock."""
-    return {
-        "load": number,
-        "module": f"modules/{load.module}",
-        "key": load.key,
-        "time": load.time,
-        "unload_time": load.unload_time,
-        "segments": [
-            {"address": each.address, "size": each.size, **_start_json(each.start), "object": each.path}
-            for each in load.segments
-        ],
-    }
-
-
-def context_json(record: ContextRecord) -> dict[str, Any]:
-    """A context. ``create_time`` is seconds since the epoch, by the daemon's clock."""
-    context = record.context
-    return {
-        "name": f"contexts/{record.id}",
-        "host": context.host,
-        "process": context.process,
-        "device": context.device,
-        "clock": context.clock,
-        "address_bits": context.address_bits,
-        "attributes": dict(context.attributes),
-        "create_time": record.create_time,
-    }
-
-
-def _record_json(record: ModuleRecord | None) -> Mapping[str, Any]:
-    if record is None:
-        return {"format": None, "label": None, "size": None}
-    return {"format": record.format, "label": record.label, "size": record.size}
-
-
-def _start_json(start: Query) -> dict[str, Any]:
-    match start:
-        case ByKernel(kernel, offset):
-            return {"kernel": kernel, "kernel_offset": offset}
-        case BySection(section, offset):
-            return {"section": section, "section_offset": offset}
-        case ByAddress(address):
-            return {"object_address": address}
