@@ -139,8 +139,8 @@ NEXT = {
         f"; write symd hot -m FILE --by line {STALLS} (see symd hot --help",
     ),
     "a table": (("hot", "--csv", STALLS), f"; write symd hot -m FILE --json {STALLS} (see"),
-    "a kernel of a profile": (
-        ("hot", "--kernel", "k", STALLS),
+    "a function of a profile": (
+        ("hot", "--func", "k", STALLS),
         f"symd listing --function k --profile {STALLS} FILE (see",
     ),
     "a port": (("serve", "--port", "80"), "; write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers) (see"),
