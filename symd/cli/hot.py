@@ -290,7 +290,10 @@ def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow], one: _One
     places = sum(row.place.reason is None for row in found.rows)
     of = f" in {counted(places, 'stall reason' if found.by == 'stall' else found.by)}"
     if places < len(found.rows):
-        of = f"{of} and {counted(len(found.rows) - places, 'unresolved place')}" if places else ", none resolved"
+        lost = sum(row.weight for row in found.rows if row.place.reason is not None)
+        part = f"{value_text(lost)} ({100 * lost / found.total if found.total else 0:.1f}%)"
+        where = counted(len(found.rows) - places, "unresolved place")
+        of = f"{of}; {part} in {where}" if places else ", none resolved"
     name = "standard input" if source == "-" else source
     held = f"{value_text(found.total)} {found.columns.unit}{of}"
     if one is not None:

@@ -169,7 +169,7 @@ def test_a_place_is_shown_with_its_share_its_callers_and_its_stall_reasons(run: 
     """458 of the 592 events of stalls.csv are at smooth+0x290, of which 310 wait for the scoreboard and 140 are active."""
     outcome = run("hot", "-m", ZEBIN, "-n", "1", SAMPLES / "stalls.csv")
     head, _, titles, first, rest = outcome.out.splitlines()
-    assert head.endswith("stalls.csv: 592 Events in 4 lines and 2 unresolved places")
+    assert head.endswith("stalls.csv: 592 Events in 4 lines; 15 (2.5%) in 2 unresolved places")
     assert titles.split(maxsplit=3) == ["share", "Events", "line", "(or --by instruction|function|kernel|file|stall)"]
     assert first.split() == [
         "77.36%",
@@ -272,14 +272,15 @@ def test_a_kernel_is_named_as_the_source_has_it(run: Run) -> None:
 
 
 def test_the_places_that_are_shown_and_left_are_those_of_the_heading(run: Run, tmp_path: Path) -> None:
-    for text, shown in (("smooth+0x290 9\nsmooth+0x0 8\nx+0x1 7\n", 1), ("smooth+0x290 9\nx+0x1 7\n", 1)):
+    for text, lost in (("smooth+0x290 9\nsmooth+0x0 8\nx+0x1 7\n", "29.2"), ("smooth+0x290 9\nx+0x1 7\n", "43.8")):
         (tmp_path / "s.folded").write_text(text)
-        lines = run("hot", "-n", shown, "-m", ZEBIN, tmp_path / "s.folded").out.splitlines()
-        there = re.search(r" in (\d+) lines? and (\d+) unresolved places?$", lines[0])
+        lines = run("hot", "-n", "1", "-m", ZEBIN, tmp_path / "s.folded").out.splitlines()
+        there = re.search(r" in (\d+) lines?; 7 \(([\d.]+)%\) in (\d+) unresolved places?$", lines[0])
         left = re.search(r" in (\d+) more places? \(--top 0", lines[-1])
         assert there
         assert left
-        assert int(there[1]) + int(there[2]) == shown + int(left[1]) == text.count("\n")
+        assert there[2] == lost  # 7 of 24, and 7 of 16
+        assert int(there[1]) + int(there[3]) == 1 + int(left[1]) == text.count("\n")
 
 
 def test_a_folder_has_all_modules_of_a_profile(run: Run, tmp_path: Path) -> None:
