@@ -252,10 +252,10 @@ class _ProfileToOut(FilesInAnyOrder):
         return rest
 
 
-def _out_of(source: str, to: str) -> str | None:
-    """Where a profile goes that is converted without an OUT: text to standard output, else into a new file of the
-    working directory; None where there is a file of that name."""
-    if to == "folded":
+def _out_of(source: str, to: str, *, is_shown: bool = True) -> str | None:
+    """Where a profile goes that is converted without an OUT: text to standard output, where it is to be shown, else
+    into a new file of the working directory; None where there is a file of that name."""
+    if to == "folded" and is_shown:
         return "-"
     name = Path("profile" if source == "-" else source).name.partition(".")[0]
     out = Path(name + _ending(to))
@@ -285,6 +285,7 @@ def _wrong_call(context: click.Context) -> click.UsageError | None:
     out = [] if has_out else ["-"] if given.get("to") == "folded" else ["-o", target]
     if name in EXPORTS and not given.get("to") and profile_kind(source) != name:
         meant = [each.replace("--format", "--to", 1) if each.startswith("--format") else each for each in words]
+        out = [] if has_out else ["-o", _out_of(source, name, is_shown=False) or target]
         return Meant("--format is the format of IN, and --to that of OUT", context, [*meant, *out])
     if has_out or file_kind(source) == "module":
         return None
