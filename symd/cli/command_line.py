@@ -24,7 +24,7 @@ from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
-from symd.cli.unknown_verbs import START, call_at_once, calls_by_options, no_option, no_verb
+from symd.cli.unknown_verbs import START, batch_calls, call_at_once, calls_by_options, no_option, no_verb
 from symd.cli.verbs import BELOW, OTHERS, SECTIONS, VERBS, is_at_once, understood
 from symd.engine.files import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
@@ -114,7 +114,7 @@ class Verbs(click.Group):
         """``symd help VERB`` is ``symd VERB --help``."""
         if args[:1] == ["help"]:
             args = [*(verb for verb in args[1:2] if verb != "help"), "--help"]
-        has_verb = any(verb in args for verb, _ in VERBS)  # click takes words out of args
+        has_verb = any(verb in args and not files_among([verb]) for verb, _ in VERBS)  # click takes words out of args
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -261,6 +261,15 @@ def _open_closed_streams(*, is_daemon: bool) -> None:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
+    code = 0
+    for call in (calls := batch_calls(arguments)):
+        code = max(code, _explained(partial(_invoke_one, call)))
+        if code >= INTERRUPTED:
+            break
+    return code if calls else _invoke_one(arguments)
+
+
+def _invoke_one(arguments: Sequence[str]) -> int:
     try:
         with GROUP.make_context("symd", list(arguments), obj=tuple(arguments)) as context:
             return int(GROUP.invoke(context) or 0)

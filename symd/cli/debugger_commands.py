@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from symd.cli.call_files import files_among
+from symd.cli.call_files import files_among, parted
 from symd.model.addresses import is_number, is_place
 
 _GDBS_INFO: Final = {
@@ -25,6 +26,16 @@ _GDBS_INFO_CUDA: Final = frozenset(
     ("devices", "sms", "warps", "lanes", "kernels", "blocks", "threads", "exceptions", "contexts")
 )
 """What cuda-gdb's info cuda shows; all of it is in what is said of a core dump."""
+_EXAMINE: Final = re.compile(r"x/([0-9]{0,9})i")
+"""gdb's command to show instructions from a place on, and how many."""
+_PRINT: Final = re.compile(r"(?:p|print|inspect|output|ptype|whatis)(?:/[a-z]+)?")
+"""gdb's commands about a variable."""
+_EXECUTE: Final = frozenset(("-ex", "--ex", "-eval-command", "--eval-command"))
+"""Options by which gdb runs a command."""
+_RUN: Final = ("-o", "--one-line", "-O")
+"""Options by which LLDB runs a command."""
+_OF_SESSIONS: Final = frozenset(("set", "settings", "quit", "q", "exit"))
+"""Commands that only say how a debugger behaves, or end it."""
 
 
 class _Command(NamedTuple):
@@ -144,6 +155,50 @@ def gdbs_info(words: Sequence[str]) -> list[str]:
     return [asked, *(word.removeprefix("*") for word in rest[1:])]
 
 
+def gdb_call(words: Sequence[str]) -> list[str]:
+    """The call that answers gdb's ``x/8i PLACE``, or ``print NAME`` and the like at a place; [] where the words are no
+    such command, or where one about a variable names a file and no place."""
+    typed, *rest = words
+    files, named = files_among(rest), _named(rest)
+    if count := _EXAMINE.fullmatch(typed):
+        kept = [word for word in rest if word not in named]
+        after = max(int(count[1] or 1) - 1, 0)
+        around = ["--around", *(word.removeprefix("*") for word in named), "--before", "0", "--after", str(after)]
+        return ["listing", *([] if files else ["FILE"]), *kept, *around] if len(named) == 1 else []
+    if _PRINT.fullmatch(typed):
+        return [] if files and not _places(rest) else _at_place(rest)
+    is_asked = typed == "info" and bool(_places(rest)) and not os.path.lexists(rest[0])
+    return _at_place(rest[1:]) if is_asked and rest[0] in ("address", *_GDBS_INFO["variables"].split()) else []
+
+
+def _named(words: Sequence[str]) -> list[str]:
+    """The words of a call that are neither options, nor their values, nor files."""
+    is_value = [before.startswith("-") and "=" not in before for before, _ in pairwise(["", *words])]
+    named = (word for word, is_given in zip(words, is_value, strict=True) if not is_given and not word.startswith("-"))
+    return [word for word in named if not files_among([word])]
+
+
+def _places(words: Sequence[str]) -> list[str]:
+    """The places that a call names."""
+    return [place for word in _named(words) if is_place(place := word.removeprefix("*"))]
+
+
+def _at_place(words: Sequence[str]) -> list[str]:
+    """The call that shows all variables at the last place of the words, without the names of variables in them."""
+    named = _named(words)
+    kept = [word for word in words if word not in named]
+    return ["variables", *([] if files_among(kept) else ["FILE"]), *kept, *(_places(words)[-1:] or ["PLACE"])]
+
+
+def batch_commands(words: Sequence[str]) -> list[list[str]]:
+    """The commands that gdb or LLDB is to run by options, with the files beside them; none that only sets up the
+    session."""
+    given = ((option, value.split()) for option, value in pairwise(parted(words)))
+    commands = [value for option, value in given if option in _EXECUTE or (option in _RUN and lldb_call(value))]
+    files = files_among(words)
+    return [[*command, *files] for command in commands if command and command[0] not in _OF_SESSIONS]
+
+
 def lldb_call(words: Sequence[str]) -> DebuggerCall | None:
     """The call that answers a command of LLDB; None where the words are no such command."""
     for command in _LLDB:
@@ -180,6 +235,8 @@ def _call(command: _Command, words: Sequence[str]) -> list[str]:
     if verb in _ABOUT_A_FILE and not files and not files_among(plain) and not (asked and plain):
         files = ["FILE"]
     verb = "info" if verb == "modules" and plain else verb  # which describes a module that is a file
+    if verb == "variables" and (_places(rest) or not files_among(rest)):
+        return _at_place(rest)
     return [verb, *files, *rest, *(word.format_map(given) for word in asked)]
 
 

@@ -114,6 +114,8 @@ def _nothing(pattern: str, file: str, like: str) -> NotFound:
     if plain and plain != pattern and not like:
         called = corrected_call(pattern, [plain])
         like = f"PATTERN is a pattern as shells have it, not a regular expression: {called or quote(plain)}"
+    if pattern.isidentifier() and not like:
+        like = f"'*' shows all names, and symd variables {quote(file)} PLACE the variables at a place"
     return NotFound(f"nothing is named {pattern!r}", where=file, hint=like or "'*' shows all names")
 
 

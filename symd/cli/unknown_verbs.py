@@ -7,20 +7,21 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Final
 
 from symd.cli.call_files import (
     PAGE,
+    behind,
     calls_for,
     file_kind,
     files_among,
     is_spirv,
     page_about,
+    parted,
     profile_among,
     standard_input_log,
 )
-from symd.cli.debugger_commands import lldb_call
+from symd.cli.debugger_commands import batch_commands, gdb_call, lldb_call
 from symd.cli.other_tools import IN_A_BROWSER
 from symd.cli.verbs import VERBS, call_by_any_option, full_name, is_at_once, keys_of, names_file_first, understood
 from symd.model.addresses import is_number, is_place
@@ -111,6 +112,8 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     said = f"no verb {f'{above} {typed}'.lstrip()!r}"
     if not above and (asked := lldb_call(words)):
         return f"{asked.command!r} is a command of LLDB", _calls_of(asked.words)
+    if not above and (call := gdb_call(words)):
+        return said, [call]
     if not above and rest and typed in _WITH_VERBS and (calls := _of_a_tool(rest)):
         return said, calls
     return _by_meaning(said, words, above)
@@ -145,27 +148,54 @@ def _by_meaning(said: str, words: Sequence[str], above: str) -> tuple[str, list[
 
 def _calls_of(words: list[str]) -> list[list[str]]:
     """The calls that words are which may begin with a verb, or with a word for one."""
-    is_verb = not lldb_call(words) and understood(words)[0] in dict(VERBS)
-    return [[*full_name(words[0]).split(), *words[1:]]] if is_verb else no_verb(words)[1]
+    asked = understood(words)
+    if lldb_call(words) or asked[0] not in dict(VERBS):
+        return no_verb(words)[1]
+    return [asked if is_at_once(asked) else [*full_name(words[0]).split(), *words[1:]]]
 
 
 def _of_a_tool(words: list[str]) -> list[list[str]]:
     """The calls that are meant by what follows the name of a tool that has verbs of its own."""
-    if words[0].startswith("-"):
-        return _calls_of(command) if (command := _of_a_batch(words)) else []
-    is_known = understood(words)[0] in dict(VERBS) or lldb_call(words) or _meant(words[0])
-    return _calls_of(words) if is_known else []
+    if calls := _of_a_batch(words):
+        return calls
+    return _calls_of(words) if _is_known(words) and not words[0].startswith("-") else _of_a_core(words)
 
 
-def _of_a_batch(words: Sequence[str]) -> list[str]:
-    """The command that gdb or LLDB is to run by an option, with the files beside it."""
-    options = (each for each in pairwise(words) if each[0] == "-ex" or (each[0] in _RUN and lldb_call(each[1].split())))
-    command = next(options, ("", ""))[1].split()
-    return [*command, *files_among(words)] if command else []
+def _is_known(words: Sequence[str]) -> bool:
+    """Whether a call begins with a verb, or with a command or a word of other tools for one."""
+    is_command = lldb_call(words) or gdb_call(words)
+    return bool(understood(words)[0] in dict(VERBS) or is_command or _meant(words[0]))
 
 
-_RUN: Final = ("-o", "--one-line", "-O")
-"""Options by which LLDB runs a command."""
+def _of_a_batch(words: Sequence[str]) -> list[list[str]]:
+    """The calls that are meant by the first command that gdb or LLDB is to run by an option, with the files beside it;
+    that about a core dump where it is none of symd's."""
+    command = next(iter(batch_commands(words)), [])
+    calls = _calls_of(command) if command and _is_known(command) else []
+    return calls or (_of_a_core(words) if command else [])
+
+
+def _of_a_core(words: Sequence[str]) -> list[list[str]]:
+    """The call about the core dump among some files, and the modules beside it."""
+    kinds = {file: file_kind(file) for file in files_among(words)}
+    core = next((file for file, kind in kinds.items() if kind == "core"), "")
+    return [["core", core, *(file for file, kind in kinds.items() if kind == "module")]] if core else []
+
+
+def batch_calls(words: Sequence[str]) -> list[list[str]]:
+    """The calls that are meant by several commands that gdb or LLDB is to run by options, each once; [] where there is
+    one or none."""
+    rest = words[1:] if words and words[0] in _WITH_VERBS else words
+    commands = batch_commands(rest) if rest and rest[0].startswith("-") else []
+    if len(commands) < 2:
+        return []
+    files = files_among(words)
+    calls: dict[tuple[str, ...], list[str]] = {}
+    for command in commands:
+        one = ["-ex", " ".join(command[: len(command) - len(files)]), *files]
+        meant = [understood(call) for call in _of_a_batch(one)]
+        calls.setdefault(tuple(next(iter(meant), one)), one)
+    return [*calls.values()]
 
 
 def _added(said: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
@@ -198,7 +228,9 @@ def _of_files(told: str, words: Sequence[str]) -> str:
 
 _ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect": ("FOLDER",)}
 """What a verb does not do without, although it can be called so."""
-_WITH_VERBS: Final = frozenset(("perf", "ocloc", "gdb", "cuda-gdb", "rocgdb", "lldb", "nsys", "ncu", "symd", "llvm"))
+_WITH_VERBS: Final = frozenset(
+    ("perf", "ocloc", "gdb", "cuda-gdb", "rocgdb", "gdb-oneapi", "lldb", "nsys", "ncu", "symd", "llvm")
+)
 """Tools that have verbs of their own."""
 
 
@@ -267,30 +299,38 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
     said = f"symd itself has no option {next(long, option)};"
     if option in ("-v", "-V"):
         return f"{said} write symd --version", []
+    command = next(iter(batch_commands(words)), [])
+    if command and understood(command)[0] not in dict(VERBS):
+        return no_verb(command)
     log = "" if any(map(is_place, words)) or not names_file_first(words) else standard_input_log()
     if log:
-        return f"{said} standard input is a log:", [["annotate", "-m", next(iter(files_among(words)), "FILE"), log]]
+        return "standard input is a log:", [["annotate", "-m", next(iter(files_among(words)), "FILE"), log]]
     if names_file_first(words) and files_among(words) and not any(map(is_place, words)):
         return "no address is given, and none comes on standard input:", [["symbolize", *words, "ADDRESS"]]
     return f"{said} a verb's options come after the verb:", calls_by_options(words) or _by_files(words)
 
 
+_CORE: Final = ("-c", "-core", "--core")
+"""Options by which gdb and LLDB are given a core dump."""
+
+
 def calls_by_options(words: Sequence[str]) -> list[list[str]]:
     """The calls that are meant by words of which the first is an option, by a verb, an option of another tool, a
     command of gdb's or a place among them; none where these do not say."""
+    if core := _of_a_core(words) if behind(parted(words), *_CORE) else []:
+        return core
     at = next((number for number, word in enumerate(words) if understood([word])[0] in dict(VERBS)), None)
     if at is not None:
         return [[words[at], *words[:at], *words[at + 1 :]]]
     if names_file_first(words):
         return [["symbolize", *words]]
     files, places = files_among(words), [word for word in words if is_place(word)]
-    if command := _of_a_batch(words):
-        return [understood(each) for each in _calls_of(command)]
-    if places and files and file_kind(files[0]) == "module":
+    if calls := _of_a_batch(words):
+        return [understood(each) for each in calls]
+    if places and files and file_kind(files[0]) == "module" and not batch_commands(words):
         return [["symbolize", files[0], *places]]
-    if "-fun" in words:
-        return [["listing", *words]]
-    return [call] if (call := call_by_any_option(words)) else []
+    call = ["listing", *words] if "-fun" in words else call_by_any_option(words)
+    return [call] if call else []
 
 
 def _by_files(words: Sequence[str]) -> list[list[str]]:

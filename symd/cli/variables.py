@@ -198,7 +198,10 @@ def _refuse(question: _Question, found: InScope, objects: Sequence[ObjectSummary
                 like = [each.function for each in found.at.candidates if each.function]
                 complain(f"write {corrected_call(asked.kernel, like)}")
         elif found.at.reason is Reason.UNKNOWN_KERNEL:
-            complain(f"QUERY is a place in the code, not a variable; symd names {file} '*' shows the functions")
+            complain(
+                f"QUERY is a place in the code, not a variable; symd variables {file} PLACE shows all variables at one,"
+                f" and symd names {file} '*' the functions"
+            )
 
 
 def _next_step(shown: str, found: InScope) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from symd.cli.call_files import files_among, is_standard_input_sent, samples_on_code, standard_input_log
-from symd.cli.debugger_commands import gdbs_info, lldb_call
+from symd.cli.debugger_commands import gdb_call, gdbs_info, lldb_call
 from symd.model.addresses import is_number, is_place
 
 SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -171,7 +171,9 @@ def understood(words: Sequence[str]) -> list[str]:
     """A call with the verb that its first word stands for; the words themselves where it stands for none. ``report``
     writes a page where a file for it is named."""
     if asked := lldb_call(words):
-        return asked.words if is_at_once(asked.words) else [*words]
+        return asked.words if is_at_once(asked.words) or asked.words == ["modules"] else [*words]
+    if (call := gdb_call(words)) and is_at_once(call):
+        return call
     typed, *rest = gdbs_info(words)
     named = _TOOL.fullmatch(typed)
     known = {verb for verb, _ in VERBS}

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import ROOT, Run
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+CUBIN = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.lines.cubin"
 DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
 
 ANSWERED = {
@@ -65,6 +66,22 @@ ANSWERED = {
     "LLDB before its command": (("lldb", "image", "lookup", "-a", "0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
     "a command by an option": (("-b", "-o", "image lookup -a 0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
     "LLDB and a command by an option": (("lldb", "-b", "-o", "image lookup -n blend", SHADE), ("locate", SHADE, "blend")),
+    "a variable of LLDB": (("frame", "variable", "-T", "lane", SHADE, "0x1978"), ("variables", SHADE, "0x1978")),
+    "where a variable is": (("info", "address", "lane", SHADE, "0x1978"), ("variables", SHADE, "0x1978")),
+    "a scope": (("info", "scope", SHADE, "*0x1978"), ("variables", SHADE, "0x1978")),
+    "the type of a variable": (("whatis", "lane", SHADE, "shade+0x78"), ("variables", SHADE, "shade+0x78")),
+    "what a variable points at": (("p/x", "*in", "--json", SHADE, "0x1978"), ("variables", "--json", SHADE, "0x1978")),
+    "a sum": (("print", "lane+1", "0x1978", SHADE), ("variables", SHADE, "0x1978")),
+    "where a function is": (("info", "address", "shade", SHADE), ("names", SHADE, "shade")),
+    "a dump and a command": (("-c", DUMP, "-batch", "-ex", "thread apply all bt"), ("core", DUMP)),
+    "a dump": ((f"--core={DUMP}",), ("core", DUMP)),
+    "gdb and a dump": (("gdb", "-c", DUMP), ("core", DUMP)),
+    "LLDB and a dump": (("lldb", "-b", "-o", "thread backtrace", "-c", DUMP), ("core", DUMP)),
+    "a program and its dump": (("cuda-gdb", CUBIN, DUMP), ("core", DUMP, "-m", CUBIN)),
+    "gdb and instructions": (
+        ("gdb", "-batch", "-ex", "x/2i shade", SHADE),
+        ("listing", SHADE, "--around", "shade", "--before", "0", "--after", "1"),
+    ),
     "gdb and a command by an option": (("gdb", "-batch", "-ex", "info line *0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
 }  # fmt: skip
 """What is typed, and the call of symd that answers the same."""
@@ -86,10 +103,9 @@ WRITTEN = {
         "'target modules lookup'",
         "symd locate none.co shade",
     ),
-    "modules": (("image", "list"), "'image list'", "symd daemon modules"),
-    "modules by the long name": (("target", "modules", "list"), "'target modules list'", "symd daemon modules"),
-    "variables": (("frame", "variable"), "'frame variable'", "symd variables FILE QUERY"),
-    "a variable": (("fr", "v", "x"), "'fr v'", "symd variables FILE x"),
+    "variables": (("frame", "variable"), "'frame variable'", "symd variables FILE PLACE"),
+    "a variable": (("fr", "v", "x"), "'fr v'", "symd variables FILE PLACE"),
+    "a variable at a place": (("frame", "variable", "x", "0x1978"), "'frame variable'", "symd variables FILE 0x1978"),
     "a stack": (("thread", "backtrace"), "'thread backtrace'", "symd symbolize FILE"),
     "a process": (("process", "attach", "-p", "4711"), "'process attach'", "symd attach 4711"),
     "a program": (("process", "launch", "--", "./app"), "'process launch'", "symd run -- ./app"),
@@ -128,16 +144,64 @@ def test_the_call_that_is_written_out_has_a_verb_of_symd(run: Run, call: str) ->
     assert run(*verbs[: 1 + (verbs[0] == "daemon")], "--help").code == 0
 
 
-def test_shared_libraries_of_gdb_are_the_modules_of_a_daemon(run: Run, tmp_path: Path) -> None:
+def test_shared_libraries_of_a_debugger_are_the_modules_of_a_daemon(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = f"unix:{tmp_path}/nobody"
-    assert run("info", "sharedlibrary", "--server", server) == run("daemon", "modules", "--server", server)
+    monkeypatch.setenv("SYMD_SERVER", server)
+    expected = run("daemon", "modules")
+    assert server in expected.err
+    for typed in (("info", "sharedlibrary"), ("image", "list"), ("target", "modules", "list")):
+        assert run(*typed) == expected
+
+
+@pytest.mark.parametrize(("command", "count"), [("x/i", 1), ("x/3i", 3), ("x/8i", 8)])
+def test_so_many_instructions_of_gdb_begin_at_the_place(run: Run, command: str, count: int) -> None:
+    shown = re.findall(r"^ +(?:=> )?(0x[0-9a-f]+)  ", run(command, SHADE, "0x1978").out, re.MULTILINE)
+    assert (int(shown[0], 16), len(shown)) == (0x1978, count)
+
+
+@pytest.mark.parametrize(
+    ("typed", "call"),
+    [
+        (("x/8i", "0x1978"), "listing FILE --around 0x1978 --before 0 --after 7"),
+        (("print", "x"), "variables FILE PLACE"),
+        (("p", "x", "0x1978"), "variables FILE 0x1978"),
+    ],
+)
+def test_a_command_of_gdb_without_a_file_is_answered_with_its_call(run: Run, typed: tuple[str, ...], call: str) -> None:
+    assert run(*typed).err == f"symd: no verb {typed[0]!r}; write symd {call} (see symd --help)\n"
+
+
+@pytest.mark.parametrize("tool", [(), ("gdb",)])
+def test_several_commands_are_answered_in_their_order(run: Run, tool: tuple[str, ...]) -> None:
+    done = run(*tool, "-batch", "-ex", "set pagination off", "-ex", "info sources", "-ex", "info functions", SHADE)
+    assert done.out == run("sources", SHADE).out + run("functions", SHADE).out
+    assert (done.code, done.err) == (0, "")
+
+
+def test_several_commands_of_lldb_are_answered_in_their_order(run: Run) -> None:
+    done = run("lldb", "-b", "-o", "image lookup -n blend", "-o", "image lookup -a 0x1978", SHADE)
+    assert done.out == run("locate", SHADE, "blend").out + run("symbolize", SHADE, "0x1978").out
+
+
+def test_commands_with_the_same_answer_have_it_once(run: Run) -> None:
+    done = run(f"--core={DUMP}", "-batch", "-ex", "info threads", "-ex", "thread apply all bt")
+    assert done == run("core", DUMP)
+
+
+@pytest.mark.parametrize("wrong", ["frobnicate 7", "run", "rm x"])
+def test_a_command_that_is_not_understood_leaves_the_others_answered(run: Run, wrong: str) -> None:
+    done = run("-batch", "-ex", wrong, "-ex", "info sources", SHADE)
+    assert (done.code, done.out, done.err.count("\n")) == (2, run("sources", SHADE).out, 1)
+    assert run("-batch", "-ex", wrong, SHADE).out == ""
 
 
 def test_a_file_that_is_named_as_a_command_is_a_file(run: Run) -> None:
-    Path("list").write_bytes(SHADE.read_bytes())
-    assert "is a command of LLDB" not in run("image", "list").err
-    Path("list").unlink()
-    assert "is a command of LLDB" in run("image", "list").err
+    Path("variable").write_bytes(SHADE.read_bytes())
+    assert "is a command of LLDB" not in run("frame", "variable").err
+    Path("variable").unlink()
+    assert "is a command of LLDB" in run("frame", "variable").err
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ OPTIONS = {
     ),
     "a format that is read and written": (
         ("profile", "-m", SHADE, PPROF, "--format", "perfetto"),
-        f"; write symd profile -m {SHADE} {PPROF} --to perfetto -o OUT (see",
+        f"; write symd profile -m {SHADE} {PPROF} --to perfetto -o kernels.pftrace (see",
     ),
     "a tool before its verb": (
         ("perf", "report", "-i", PPROF),
@@ -279,7 +279,7 @@ OPTIONS = {
     ),
     "another tool before its verb": (
         ("ocloc", "disasm", "-file", ZEBIN),
-        f"no verb 'ocloc'; write symd disasm {ZEBIN} (see",
+        f"no verb 'ocloc'; write symd listing {ZEBIN} (see",
     ),
     "a daemon's verb": (("serve", "status"), "; write symd daemon status (see"),
     "a daemon in the background by another word": (
@@ -300,14 +300,6 @@ OPTIONS = {
     "all of a file": (("info", "--sections", SHADE), f"'--sections'; without it: symd info {SHADE} (see"),
     "a kernel of a file": (("info", "--kernel", "shade", SHADE), f"; write symd names {SHADE} shade (see"),
     "a section of objdump": (("objdump", "-d", "-j", ".text", SHADE), f"; without it: symd objdump -d {SHADE} (see"),
-    "a variable to print": (
-        ("print", SHADE, "0x1978", "a"),
-        f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
-    ),
-    "gdb's print": (
-        ("print", "x", SHADE, "0x1978"),
-        f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
-    ),
     "a token's name": (("token", "--name", "ci"), "; without it: symd token ci (see"),
     "samples in a table": (
         ("symbolize", "s.parquet", "-o", "f.parquet"),
@@ -342,6 +334,14 @@ OPTIONS = {
     "an export": (
         ("export", "--format", "speedscope", "-o", "x", PPROF),
         f"Write symd profile --to speedscope -o x {PPROF} (see",
+    ),
+    "an export without a name for its file": (
+        ("export", "--format=speedscope", STALLS, ZEBIN),
+        f"Write symd profile --to=speedscope {STALLS} {ZEBIN} -o stalls.speedscope.json (see",
+    ),
+    "an export of stacks": (
+        ("export", "--format=folded", STALLS, ZEBIN),
+        f"Write symd profile --to=folded {STALLS} {ZEBIN} -o stalls.folded (see",
     ),
     "a flame graph in a page": (
         ("flamegraph", PPROF, "-o", "x.html"),
@@ -798,7 +798,12 @@ AT_ONCE = {
     "gdb's line": (("info", "line", "*0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
     "gdb's line of a file": (("info", "line", "shade.cl:13", SHADE), ("locate", SHADE, "shade.cl:13")),
     "gdb's break": (("b", SHADE, "shade.cl:13"), ("locate", SHADE, "shade.cl:13")),
-    "gdb's memory": (("x/10i", SHADE, "0x1978"), ("listing", SHADE, "0x1978")),
+    "gdb's memory": (
+        ("x/10i", SHADE, "0x1978"),
+        ("listing", SHADE, "--around", "0x1978", "--before", "0", "--after", "9"),
+    ),
+    "a variable to print": (("print", SHADE, "0x1978", "a"), ("variables", SHADE, "0x1978")),
+    "gdb's print": (("print", "x", SHADE, "0x1978"), ("variables", SHADE, "0x1978")),
     "gdb's list": (("list", SHADE, "shade"), ("listing", SHADE, "shade")),
     "stalls": (("reasons", ZEBIN, STALLS), ("hot", "--by", "stall", ZEBIN, STALLS)),
     "stalls of a kernel": (
@@ -994,7 +999,8 @@ def test_names_are_found_by_patterns_of_shells(run: Run) -> None:
 def test_a_variable_in_the_place_of_a_query_is_told(run: Run) -> None:
     done = run("variables", SHADE, "half_way")
     assert done.code == 1
-    assert f"QUERY is a place in the code, not a variable; symd names {SHADE} '*' shows the functions" in done.err
+    assert "QUERY is a place in the code, not a variable; " in done.err
+    assert f"symd variables {SHADE} PLACE shows all variables at one, and symd names {SHADE} '*'" in done.err
 
 
 def test_a_function_that_nothing_is_like_is_looked_for_among_the_names(run: Run) -> None:
@@ -1111,9 +1117,12 @@ def test_a_log_on_standard_input_without_a_module_is_annotated(symd: Run, tmp_pa
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("warp 3 stopped\nfault at PC 0x1978\n", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
-        ("fault at shade+0x80\n", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
-        ("PC=0x1978", "; standard input is a log: symd annotate -m v4.co asked.txt (see"),
+        (
+            "warp 3 stopped\nfault at PC 0x1978\n",
+            "symd: standard input is a log: symd annotate -m v4.co asked.txt (see",
+        ),
+        ("fault at shade+0x80\n", "symd: standard input is a log: symd annotate -m v4.co asked.txt (see"),
+        ("PC=0x1978", "symd: standard input is a log: symd annotate -m v4.co asked.txt (see"),
     ],
 )
 def test_a_log_for_the_options_of_addr2line_is_annotated(tmp_path: Path, text: str, says: str) -> None:
@@ -1123,7 +1132,7 @@ def test_a_log_for_the_options_of_addr2line_is_annotated(tmp_path: Path, text: s
         done = subprocess.run(
             [*SYMD, "-e", "v4.co"], stdin=stdin, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
         )
-    assert (done.returncode, "symd itself has no option -e; " in done.stderr, says in done.stderr) == (2, True, True)
+    assert (done.returncode, done.stderr.startswith(says)) == (2, True)
 
 
 @pytest.mark.parametrize(
