@@ -159,16 +159,16 @@ def gdb_call(words: Sequence[str]) -> list[str]:
     """The call that answers gdb's ``x/8i PLACE``, or ``print NAME`` and the like at a place; [] where the words are no
     such command, or where one about a variable names a file and no place."""
     typed, *rest = words
-    files, named = files_among(rest), _named(rest)
     if count := _EXAMINE.fullmatch(typed):
+        named = _named(rest)
         kept = [word for word in rest if word not in named]
         after = max(int(count[1] or 1) - 1, 0)
         around = ["--around", *(word.removeprefix("*") for word in named), "--before", "0", "--after", str(after)]
-        return ["listing", *([] if files else ["FILE"]), *kept, *around] if len(named) == 1 else []
+        return ["listing", *([] if files_among(rest) else ["FILE"]), *kept, *around] if len(named) == 1 else []
     if _PRINT.fullmatch(typed):
-        return [] if files and not _places(rest) else _at_place(rest)
-    is_asked = typed == "info" and bool(_places(rest)) and not os.path.lexists(rest[0])
-    return _at_place(rest[1:]) if is_asked and rest[0] in ("address", *_GDBS_INFO["variables"].split()) else []
+        return [] if files_among(rest) and not _places(rest) else _at_place(rest)
+    is_asked = typed == "info" and rest[:1] and rest[0] in ("address", *_GDBS_INFO["variables"].split())
+    return _at_place(rest[1:]) if is_asked and _places(rest) and not os.path.lexists(rest[0]) else []
 
 
 def _named(words: Sequence[str]) -> list[str]:
