@@ -113,7 +113,7 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     if not above and (asked := lldb_call(words)):
         return f"{asked.command!r} is a command of LLDB", _calls_of(asked.words)
     if not above and (call := gdb_call(words)):
-        return said, [call]
+        return f"{said}; did you mean {call[0]}?", [call]
     if not above and rest and typed in _WITH_VERBS and (calls := _of_a_tool(rest)):
         return said, calls
     return _by_meaning(said, words, above)

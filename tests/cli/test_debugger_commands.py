@@ -170,7 +170,8 @@ def test_so_many_instructions_of_gdb_begin_at_the_place(run: Run, command: str, 
     ],
 )
 def test_a_command_of_gdb_without_a_file_is_answered_with_its_call(run: Run, typed: tuple[str, ...], call: str) -> None:
-    assert run(*typed).err == f"symd: no verb {typed[0]!r}; write symd {call} (see symd --help)\n"
+    verb = call.split(maxsplit=1)[0]
+    assert run(*typed).err == f"symd: no verb {typed[0]!r}; did you mean {verb}? Write symd {call} (see symd --help)\n"
 
 
 @pytest.mark.parametrize("tool", [(), ("gdb",)])
