@@ -46,7 +46,7 @@ _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
 _OF_PLACES = ("symbolize", "variables")
 """Verbs that are asked about places."""
-_CHANGE = frozenset(("rm", "stop", "gc", "repair", "copy", "serve", "run", "collect", "record", "slim"))
+_CHANGE = frozenset(("add", "rm", "stop", "gc", "repair", "copy", "serve", "start", "run", "collect", "record", "slim"))
 """Verbs that change something, which an option may have been meant to prevent."""
 _ALIKE = 0.6000001
 """The least part of an option's name that is that of another which it may stand for: more than six letters of ten."""
@@ -286,6 +286,7 @@ _WITHOUT_FILES: Final = "symd doctor shows what is installed here, and symd info
 def _advice(error: click.UsageError, said: str, context: click.Context) -> Advice:
     """What to write instead, where that is known."""
     verb, typed = str(context.info_name), typed_words(context)
+    verb = "serve" if verb == "start" else verb  # the same options
     if (advice := _of_verb(verb, said, typed)) != NOTHING:
         return advice
     if isinstance(error, Meant):

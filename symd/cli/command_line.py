@@ -25,7 +25,7 @@ from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
 from symd.cli.unknown_verbs import START, batch_calls, call_at_once, calls_by_options, no_option, no_verb
-from symd.cli.verbs import BELOW, OTHERS, SECTIONS, VERBS, is_at_once, understood
+from symd.cli.verbs import BELOW, OTHERS, SECTIONS, SYNONYMS, VERBS, is_at_once, understood
 from symd.engine.files import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
 from symd.model.addresses import is_place
@@ -36,6 +36,8 @@ _SHARED = {
     "health": ("status", "health"),
     "rm": ("modules", "remove"),
     "stop": ("status", "stop"),
+    "start": ("background", "command"),
+    "add": ("modules", "add"),
     "daemon": ("command_line", "daemon"),
     "setup": ("command_line", "setup"),
     "attach": ("collect", "attach"),
@@ -85,11 +87,13 @@ class VerbsBelow(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if (verb := SYNONYMS.get(args[0], "")) in BELOW[str(self.name)]:
+            args = [verb, *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             said = _with_calls(*no_verb(args, str(self.name)), ctx)
-            if self.name == "daemon" and args[0] in ("start", "serve", "run", "up"):
+            if self.name == "daemon" and args[0] in ("serve", "run", "up"):
                 said = f"no verb 'daemon {args[0]}'; {START}"
             raise click.UsageError(said, ctx) from error
 
@@ -166,12 +170,14 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
 
 
 @click.group(
-    "daemon", cls=VerbsBelow, epilog=example("symd daemon status\nsymd daemon modules 'kernels*'\nsymd daemon stop")
+    "daemon",
+    cls=VerbsBelow,
+    epilog=example("symd daemon start\nsymd daemon status\nsymd daemon modules 'kernels*'\nsymd daemon stop"),
 )
 def daemon() -> None:
-    """Manage a daemon: see how it is doing, what it has and who may use it, and stop it.
+    """Manage a daemon: start it, see how it is doing, what it has and who may use it, and stop it.
 
-    symd serve starts one. Each verb asks the daemon that runs here, unless --server or $SYMD_SERVER names another.
+    Each verb asks the daemon that runs here, unless --server or $SYMD_SERVER names another.
     """
 
 
@@ -184,7 +190,7 @@ _BEGIN = """\
 symd symbolize FILE ADDRESS              find the source lines of an address
 symd run -- ./program                    capture the modules that it builds
 symd profile -m FILE profile.pb.gz OUT   add source lines to a profile
-symd serve                               start a daemon, and ask it:
+symd daemon start                        start a daemon, and ask it:
 symd symbolize --server default FILE ADDRESS"""
 """What somebody new types first."""
 

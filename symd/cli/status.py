@@ -41,7 +41,7 @@ _PAUSE = 0.1
 def why_not(client: Client, service: str) -> str:
     """Why ``service``, of which the daemon said NOT_SERVING, does not serve, and what to do. Raises SymdError."""
     if not service or client.health() == NOT_SERVING:
-        return f"the daemon at {client.address} is ending: it takes no further calls; start it again (symd serve) if nobody else does"
+        return f"the daemon at {client.address} is ending: it takes no further calls; start it again (symd daemon start) if nobody else does"
     name = service.rpartition(".")[2]
     return f"{name} does not serve: {cannot_write(_store(client), client.address)}"
 

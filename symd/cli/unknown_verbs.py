@@ -71,21 +71,18 @@ MEANT: Final = {
 """Verb to words of other tools that may mean it."""
 
 START: Final = (
-    "symd serve & starts a daemon in the background, symd symbolize --server default FILE ADDRESS asks it,"
+    "symd daemon start starts a daemon in the background, symd symbolize --server default FILE ADDRESS asks it,"
     " symd daemon status shows how it is doing, symd daemon stop ends it"
 )
 _DIFF: Final = (
     "symd info A B shows what is in two files, symd verify FILE compares two readings of one,"
     " and go tool pprof -diff_base two profiles that symd profile wrote"
 )
-_ADD: Final = "add load upload push put"
-"""Words for bringing a file to a daemon."""
 _EXPLAINED: Final = {
     "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page": "report",
     "symd info FILE says what a file is, and symd profile --to writes pprof, folded, speedscope, perfetto and firefox": "formats",
     "symd names -C FILE NAME shows the readable name": "c++filt cu++filt",
     "symd setup samples . writes them into this folder": "examples",
-    "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder": _ADD,
     _DIFF: "diff delta compare",
     "symd symbolize FILE PLACE shows the callers that PLACE is inlined into, and symd hot -m FILE PROFILE --by instruction those of a profile": "inline inlines inlined caller callers",
     "samples of Nsight Compute are read as folded stacks, one line KERNEL+0xOFFSET COUNT for each instruction: symd hot -m FILE PROFILE prints the hottest lines": "ncu",
@@ -93,8 +90,7 @@ _EXPLAINED: Final = {
     "symd VERB --help explains a verb, docs/quickstart.md begins at the beginning, and docs/index.md lists the pages": "man docs tutorial quickstart",
     "the daemon writes its log to standard error (docs/operations.md), and symd daemon watch follows what happens to modules": "logs",
     "write symd --version": "version",
-    START: "start",
-    "symd daemon stop ends the daemon, and symd serve starts it": "restart",
+    "symd daemon stop ends the daemon, and symd daemon start starts it": "restart",
     "a debugger runs the program, and symd answers it: docs/tutorials/debugger.md": "step next stepi nexti finish continue c s n",
     "symd setup samples DIR copies the extension (vscode) and the debug adapter (clients/debug_adapter.py): docs/integrations.md": "vscode code editor dap",
 }
@@ -126,8 +122,6 @@ def _by_meaning(said: str, words: Sequence[str], above: str) -> tuple[str, list[
     meant = _meant(typed)
     if typed == "list" and not rest:
         meant = ["daemon modules"]
-    elif typed in _ADD.split() and rest:
-        return _added(said, rest)
     elif (told := keys_of(_EXPLAINED, typed)) and not (meant and rest and _is_answered(typed, meant[0], rest)):
         return f"{said}; {_of_files(told[0], rest)}", []
     meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
@@ -196,14 +190,6 @@ def batch_calls(words: Sequence[str]) -> list[list[str]]:
         meant = [understood(call) for call in _of_a_batch(one)]
         calls.setdefault(tuple(next(iter(meant), one)), one)
     return [*calls.values()]
-
-
-def _added(said: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
-    """What brings the words' files to a daemon; or with a number what says where on the device they are."""
-    if any(map(is_number, words)):
-        return f"{said}; symd daemon record takes what is loaded where, a line of JSON for each load", []
-    is_folder = os.path.isdir(words[-1])  # noqa: PTH112 - pathlib is slow to load
-    return said, [["collect" if is_folder else "info", "--server", "default", *words]]
 
 
 def _is_answered(typed: str, meant: str, words: Sequence[str]) -> bool:

@@ -43,7 +43,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Daemon": {
         "serve": "Run the daemon: gRPC on a Unix socket, or on TCP if you ask for it.",
-        "daemon": "Manage a daemon: status, modules, health, token, store, stop, ...",
+        "daemon": "Manage a daemon: start, status, add, modules, token, store, stop, ...",
     },
     "Setup": {
         "setup": "Set up a shell, a debugger or an assistant; copy the samples.",
@@ -59,9 +59,11 @@ OTHERS: Final = {
 """Verbs that the help only names."""
 BELOW: Final[Mapping[str, Mapping[str, str]]] = {
     "daemon": {
+        "start": "Start a daemon in the background.",
         "status": "Show how a daemon is doing.",
         "health": "Ask whether a daemon is serving.",
         "stop": "Stop your daemon.",
+        "add": "Add modules to a daemon.",
         "modules": "List the modules that a daemon has.",
         "rm": "Remove modules from a daemon.",
         "fetch": "Get a module, or one of its source files, from debuginfod servers.",
@@ -95,6 +97,7 @@ _SYNONYMS = {
     "variables": "vars locals",
     "view": "web html page",
     "slim": "strip",
+    "add": "load upload push put",
 }
 """Verb to words of other tools that do as it does."""
 SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}

@@ -162,8 +162,8 @@ def is_refused_unseen(details: str) -> bool:
 def _start(address: str) -> str:
     """How a daemon is started that listens there."""
     if address == f"{UNIX}{own_socket()}":
-        return "start one with `symd serve`"
-    command = f"`symd serve --address {quote(address.removeprefix(TLS))}`"
+        return "start one with `symd daemon start`"
+    command = f"`symd daemon start --address {quote(address.removeprefix(TLS))}`"
     return f"start one with {command}" + ("" if address.startswith(UNIX) else f"; {_TCP_HINT}")
 
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import subprocess
 import sys
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +24,7 @@ from tests.cli.conftest import Run
 
 VADD = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd"
 FILES = (VADD / "dg2-opt.dbg", VADD / "dg2-opt.zebin")
+SHADE = VADD.parents[2] / "amdgpu" / "bin" / "v4-gfx900.co"
 
 
 def digest(path: Path) -> str:
@@ -183,7 +189,7 @@ def test_the_daemon_that_runs_is_meant_by_default(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "other"))  # gRPC waits before it tries an address again
     outcome = run("info", "--server", "default", FILES[0])
     assert outcome.code == 3
-    assert "no such socket (start one with `symd serve`)" in outcome.err
+    assert "no such socket (start one with `symd daemon start`)" in outcome.err
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     (tmp_path / "run" / "symd").mkdir(parents=True)
     (tmp_path / "run" / "symd" / "symd.sock").symlink_to(filled.removeprefix("unix:"))
@@ -211,7 +217,7 @@ def test_the_machine_s_daemon_is_meant_where_the_user_has_none(monkeypatch: pyte
 
 def test_a_daemon_that_has_nothing_says_so_beside_the_output(run: Run, server: str) -> None:
     for verb, said in (
-        ("modules", f"no modules yet; symd info --server {server} FILE adds one"),
+        ("modules", f"no modules yet; symd daemon add --server {server} FILE adds one"),
         ("contexts", "no program was recorded yet"),
     ):
         outcome = run(verb, "--server", server)
@@ -228,3 +234,93 @@ def test_stop_without_a_daemon_does_not_tell_to_start_one(run: Run, tmp_path: Pa
     done = run("daemon", "stop", "--server", f"unix:{tmp_path}/none.sock")
     assert (done.code, "no daemon is running" in done.err, "start one" in done.err) == (3, True, False), done.err
     assert "nothing is to be stopped; --server ADDRESS names a daemon that listens elsewhere" in done.err
+
+
+def processes_with(text: str) -> list[int]:
+    """Those whose command line has the text."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if text.encode() in each.read_bytes():
+                found.append(int(each.parent.name))
+    return found
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """The address where a daemon of a user with no other files listens."""
+    monkeypatch.delenv("SYMD_SERVER", raising=False)
+    for name, folder in (("XDG_RUNTIME_DIR", "run"), ("XDG_STATE_HOME", "state"), ("SYMD_STORE", "store")):
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    (tmp_path / "run").mkdir()
+    return f"unix:{tmp_path}/run/symd/symd.sock"
+
+
+def test_a_daemon_is_started_given_files_and_stopped(run: Run, elsewhere: str, tmp_path: Path) -> None:
+    log = tmp_path / "state" / "symd" / "audit.log"
+    command = [sys.executable, "-m", "symd", "daemon", "start", "--http", "127.0.0.1:0"]
+    started = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    try:
+        address, page = started.stdout.splitlines()
+        assert (started.returncode, address) == (0, f"symd serves at {elsewhere}")
+        with urllib.request.urlopen(page.removeprefix("symd serves at "), timeout=60) as answer:  # noqa: S310 - a page of our own
+            assert answer.status == 200
+        told = re.fullmatch(
+            rf"symd: process (\d+), its log is {re.escape(str(log))}; symd daemon stop ends it\n", started.stderr
+        )
+        assert told
+        process = int(told[1])
+        assert os.getsid(process) == process
+        assert Path(f"/proc/{process}/fd/0").readlink() == Path("/dev/null")
+        assert Path(f"/proc/{process}/fd/2").readlink() == log
+        assert run("daemon", "status").out.startswith("symd ")
+        again = run("start")
+        assert (again.code, again.out) == (0, f"symd serves at {elsewhere}\n")
+        assert again.err == "symd: it was started before, with its own options; symd daemon stop ends it\n"
+
+        added = run("daemon", "add", *FILES)
+        assert (added.code, added.err) == (0, "")
+        assert [line.split()[0] for line in added.out.splitlines()] == [digest(path)[:16] for path in FILES]
+        assert added.out == run("daemon", "modules").out
+        assert log.read_text().count("what=UploadModule") == len(FILES)
+        for form in (("load",), ("daemon", "put")):
+            assert run(*form, FILES[0]).out == added.out.splitlines()[0] + "  already there\n"
+        as_json = run("add", "--json", FILES[1]).json
+        assert as_json == [{**each, "added": False} for each in run("modules", "--json", "*.zebin").json]
+        mixed = run("add", "--json", tmp_path / "none.co", tmp_path / "run", SHADE)
+        assert [(each["sha256"], each["added"]) for each in mixed.json] == [(digest(SHADE), True)]
+        assert (mixed.code, len(mixed.err.splitlines())) == (2, 2)
+        assert f"`symd collect --once {tmp_path}/run` gives the modules in a folder to a daemon" in mixed.err
+        loaded = run("load", FILES[0], "0xffff0000")
+        assert (loaded.code, "symd daemon record takes what is loaded where" in loaded.err) == (2, True)
+    finally:
+        assert run("daemon", "stop").code == 0
+    assert processes_with(str(tmp_path)) == []
+
+
+def test_a_daemon_that_cannot_start_says_why_and_is_gone(run: Run, elsewhere: str, tmp_path: Path) -> None:
+    log = tmp_path / "state" / "symd" / "audit.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("of another daemon\n")
+    nowhere = f"unix:{tmp_path}/none/deep/s.sock"
+    failed = run("daemon", "start", "--address", nowhere)
+    assert (failed.code, failed.out, len(failed.err.splitlines())) == (3, "", 1)
+    assert f"{tmp_path}/none/deep: cannot use the folder: no such file or directory" in failed.err
+    refused = run("daemon", "start", "--http-name", "here")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "symd: --http-name needs --http HOST:PORT (see symd serve --help)\n"
+    assert log.read_text() == "of another daemon\n" + failed.err + refused.err
+    log.unlink()
+    log.mkdir()
+    assert "audit.log: cannot write the log: is a directory ($XDG_STATE_HOME names" in run("start").err
+    assert processes_with(str(tmp_path)) == []
+
+
+def test_a_daemon_that_does_not_serve_in_time_is_ended(
+    run: Run, elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("symd.cli.background._START_SECONDS", 0.01)
+    late = run("daemon", "start", "--store", f"{tmp_path}/store")
+    assert (late.code, late.out) == (3, "")
+    assert late.err == "symd: symd serve: not ready within 0.01 seconds, and ended\n"
+    assert processes_with(str(tmp_path)) == []

@@ -112,7 +112,7 @@ WRITTEN = {
     "a file for a target": (
         ("target", "modules", "add", SHADE),
         "'target modules add'",
-        f"symd info --server default {SHADE}",
+        f"symd daemon add {SHADE}",
     ),
 }
 """What is typed, the command of LLDB in it, and the call of symd that is named."""

@@ -61,10 +61,11 @@ HERE = {
     "> ci.token": "> other.token",
 }
 """What an example says of files that are not these."""
-NEED_A_DAEMON = {"status", "modules", "rm", "health", "contexts", "record"}
+NEED_A_DAEMON = {"status", "modules", "rm", "health", "contexts", "record", "add"}
 """Verbs whose examples ask the daemon that runs."""
 NOT_TYPED = {
     "symd serve": "runs until it is ended; every test with a daemon starts one",
+    "symd daemon start": "leaves a daemon behind; tests/cli/test_daemon_verbs.py",
     "symd daemon health --server tls:": "asks a daemon over TLS; tests/docs has one",
     "symd daemon rm --json": "asks for two modules of other digests",
     "SYMD_TOKEN_FILE=": "asks a daemon over TLS; tests/docs has one",

@@ -18,6 +18,7 @@ NO, WRONG, FAILED = 1, 2, 3
 
 FILE_VERBS = {
     "info": ["FILE"],
+    "add": ["FILE"],
     "extract": ["FILE", "OUT"],
     "lines": ["FILE"],
     "symbolize": ["FILE", "vadd+1"],
@@ -47,8 +48,9 @@ DAEMON_VERBS = {
     "watch": [],
     "record": [],
     "collect": ["--once", "FOLDER"],
+    "add": ["FILE"],
 }
-"""Verbs that ask a daemon, always."""
+"""Verbs that ask a daemon, always; symd add reads a FILE first."""
 NO_DAEMON_IS_NO = {"health": []}
 """The probe: it says no."""
 ASK_A_DAEMON_TOO = (
@@ -75,7 +77,7 @@ NAMES_NOTHING = {
 }
 """What asks for a name that nothing in FILE has."""
 NO_FILE_NO_DAEMON = {
-    "serve", "token", "fetch", "run", "attach", "install-shim", "gdb-script", "lldb-script", "annotate", "store", "samples", "mcp", "completion", "doctor", "daemon", "setup",
+    "serve", "start", "token", "fetch", "run", "attach", "install-shim", "gdb-script", "lldb-script", "annotate", "store", "samples", "mcp", "completion", "doctor", "daemon", "setup",
 }  # fmt: skip
 """Verbs that take neither FILE nor a daemon's answer; what they refuse has tests of its own."""
 
@@ -150,7 +152,7 @@ def test_a_daemon_that_is_not_there(run: Run, verb: str, tmp_path: Path, monkeyp
     outcome = run(verb, "--server", f"unix:{tmp_path}/nobody", *more, *filled(arguments, file, tmp_path))
     assert outcome.code == FAILED, outcome
     hint = (
-        f"start one with `symd serve --address unix:{tmp_path}/nobody`"
+        f"start one with `symd daemon start --address unix:{tmp_path}/nobody`"
         if verb != "stop"
         else "nothing is to be stopped"
     )

@@ -39,7 +39,7 @@ def test_the_first_screen_says_what_to_type_for_a_file_a_program_a_profile_and_a
         "symd symbolize FILE",
         "symd run -- ",
         "symd profile -m ",
-        "symd serve ",
+        "symd daemon start ",
         "symd symbolize --server default ",
     ):
         assert any(line.startswith(f"  {each}") for line in first), each

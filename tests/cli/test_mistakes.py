@@ -24,7 +24,7 @@ LINES_ONLY = RAYCAST.with_name("raycast.sm_90.lines.cubin")
 SPIRV = ROOT / "samples" / "kernels" / "bin" / "vadd" / "opt.spv"
 DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
 FORMATS = "'firefox', 'folded', 'perfetto', 'pprof', 'speedscope'"
-IN_THE_BACKGROUND = "symd serve & starts a daemon in the background, symd symbolize --server default FILE ADDRESS asks it, symd daemon status shows how it is doing, symd daemon stop ends it"
+IN_THE_BACKGROUND = "symd daemon start starts a daemon in the background, symd symbolize --server default FILE ADDRESS asks it, symd daemon status shows how it is doing, symd daemon stop ends it"
 
 
 @pytest.fixture(autouse=True)
@@ -185,12 +185,8 @@ OPTIONS = {
         f"; write symd hot -m FILE --by line -n 10 --json {STALLS} (see",
     ),
     "an option without the file": (("hot", "--sort=line"), "; write symd hot -m FILE --by line PROFILE (see"),
-    "a file for a daemon": (("add", SHADE), f"no verb 'add'; write symd info --server default {SHADE} (see"),
-    "a file to load": (
-        ("daemon", "load", SHADE),
-        f"no verb 'daemon load'; write symd info --server default {SHADE} (see",
-    ),
-    "a file to upload": (("upload", SHADE), f"no verb 'upload'; write symd info --server default {SHADE} (see"),
+    "a file for a daemon that is not named": (("add",), "; write, for example: symd daemon add kernels.zebin (see"),
+    "a word for a verb below daemon": (("daemon", "load"), "; write, for example: symd daemon add kernels.zebin (see"),
     "a question of nobody's": (("query", SHADE, "0x1978"), f"or symd symbolize {SHADE} 0x1978 (see"),
     "a file at an address": (("load", SHADE, "--base", "0xffff0000"), "symd daemon record takes what is loaded where"),
     "a number of instructions": (
@@ -207,8 +203,8 @@ OPTIONS = {
         f"write symd listing {SHADE} --around 0x1978 (see",
     ),
     "a daemon that begins": (
-        ("daemon", "start"),
-        f"no verb 'daemon start'; {IN_THE_BACKGROUND} (see",
+        ("daemon", "serve"),
+        f"no verb 'daemon serve'; {IN_THE_BACKGROUND} (see",
     ),
     "pprof's addresses": (("hot", "-addresses", STALLS), f"write symd hot -m FILE --by=instruction {STALLS} (see"),
     "a verb that is like two": (
@@ -231,7 +227,10 @@ OPTIONS = {
     "a daemon's port": (("status", "--port", "8080"), "; write --server HOST:PORT or --server unix:PATH (see"),
     "a page's port": (("view", "--port", "8080", SHADE), "; write --address 127.0.0.1:PORT (see symd view"),
     "a profile for the page": (("view", SHADE, "-p", STALLS), f"write symd view {SHADE} --profile {STALLS} (see"),
-    "a daemon in the background": (("serve", "-d"), "; symd serve & runs it in the background; docs/operations.md has"),
+    "a daemon in the background": (
+        ("serve", "-d"),
+        "; symd daemon start runs it in the background; docs/operations.md has",
+    ),
     "the end of a daemon": (("serve", "--stop"), "'--stop'; write symd daemon stop, or symd daemon status (see"),
     "a debugger's process": (("attach", "-p", "4711"), "'-p'; without it: symd attach 4711 (see"),
     "a product to build for": (("grab", "--device", "dg2", SOURCE), "; --simulate PRODUCT builds for a device that is"),
@@ -284,9 +283,10 @@ OPTIONS = {
     "a daemon's verb": (("serve", "status"), "; write symd daemon status (see"),
     "a daemon in the background by another word": (
         ("start", "-d"),
-        f"no verb 'start'; {IN_THE_BACKGROUND} (see",
+        "No such option '-d'; symd daemon start runs it in the background; docs/operations.md has",
     ),
-    "a daemon that begins by a word alone": (("start",), f"no verb 'start'; {IN_THE_BACKGROUND} (see"),
+    "a port to start at": (("daemon", "start", "8080"), "; write --http 127.0.0.1:8080 for browsers, or --address 127"),
+    "an address to start at": (("start", "--server", "unix:/s"), "; write symd start --address unix:/s (see"),
     "what a store has": (("store", "ls"), "No such command 'ls'; write symd daemon modules (see"),
     "what gc would do": (("store", "gc", "--dry-run"), "; symd store check looks, and changes nothing (see"),
     "a product by its option": (
@@ -526,7 +526,7 @@ ORDERS = {
     "a debugger's stack": (("bt",), "did you mean symbolize? Write symd symbolize FILE (see"),
     "a debugger": (("setup", "gdb"), "did you mean setup gdb-script? Write symd setup gdb-script (see"),
     "an editor": (("vscode",), "; symd setup samples DIR copies the extension (vscode) and the debug adapter"),
-    "another start": (("daemon", "restart"), "symd daemon stop ends the daemon, and symd serve starts it (see"),
+    "another start": (("daemon", "restart"), "symd daemon stop ends the daemon, and symd daemon start starts it (see"),
 }  # fmt: skip
 PLACES = {
     "0x1978-0x1998": f"(a query is one place, not a range: symd listing {SHADE} --around 0x1978 shows the code around it)",

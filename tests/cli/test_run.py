@@ -149,7 +149,7 @@ def test_an_address_where_no_daemon_answers_is_said_where_nothing_was_captured(q
     nobody = f"unix:{short}/nobody.sock"
     done = run(short, "--way", "folder", *quiet, "--server", nobody, "--", "/bin/sh", "-c", "exit 6")
     assert done.returncode == 6
-    assert f"{nobody}: no daemon is running: no such socket (start one with `symd serve" in done.stderr
+    assert f"{nobody}: no daemon is running: no such socket (start one with `symd daemon start" in done.stderr
     assert "no module was built or loaded" in done.stderr
 
 

@@ -277,7 +277,7 @@ def test_a_socket_that_is_not_there_and_one_that_nobody_listens_at(tmp_path):
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(tmp_path / "y.sock"))
     address = f"unix:{tmp_path}/y.sock"
-    assert f"no daemon answers (start one with `symd serve --address {address}`)" in reason(address)
+    assert f"no daemon answers (start one with `symd daemon start --address {address}`)" in reason(address)
 
 
 def test_a_socket_that_goes_while_the_client_asks_whose_it_is_is_not_another_user_s(tmp_path, monkeypatch):
@@ -369,7 +369,7 @@ def test_who_listens_and_says_nothing_is_not_taken_for_nobody(tmp_path, family):
 
 def test_where_the_daemon_that_needs_no_address_is_missing_none_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert reason(f"unix:{default_socket()}").endswith("no such socket (start one with `symd serve`)")
+    assert reason(f"unix:{default_socket()}").endswith("no such socket (start one with `symd daemon start`)")
 
 
 @pytest.mark.parametrize("scheme", ["", "tls:"])
@@ -380,7 +380,9 @@ def test_a_name_that_has_no_address_and_a_port_that_nobody_listens_at(scheme):
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     said = reason(f"{scheme}127.0.0.1:{port}")
-    assert f"no daemon answers (start one with `symd serve --address 127.0.0.1:{port}`; TCP takes --access," in said
+    assert (
+        f"no daemon answers (start one with `symd daemon start --address 127.0.0.1:{port}`; TCP takes --access," in said
+    )
 
 
 def test_several_daemons_that_take_no_call_are_told_of_as_several(monkeypatch):

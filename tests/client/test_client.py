@@ -236,7 +236,7 @@ def test_a_refusal_arrives_as_the_engines_own_class(client, ask, error):
 def test_where_nobody_listens_the_error_says_what_to_do(tmp_path):
     with Client(f"unix:{tmp_path}/none") as client, pytest.raises(errors.ServerUnavailable) as caught:
         client.server_info()
-    assert "symd serve" in str(caught.value)
+    assert "symd daemon start" in str(caught.value)
     assert f"{tmp_path}/none" in str(caught.value)
 
 

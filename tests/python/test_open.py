@@ -240,7 +240,7 @@ def test_through_a_daemon_the_answers_are_the_same(vadd: symd.Module, server: st
 
 
 def test_a_daemon_that_is_not_there_is_said() -> None:
-    with pytest.raises(ServerUnavailable, match="symd serve"):
+    with pytest.raises(ServerUnavailable, match="symd daemon start"):
         symd.open(VADD, server="unix:/no/such/socket")
 
 

@@ -102,13 +102,26 @@ def add_module(
         return chosen_module(symbolizer, beginning)
     if not server:
         check_no_module_name(file)
-    apart = server is not None  # what is read here goes there
     with working(f"reading {printable(file)}"):
-        data = read_input(file, limits, allowed=allowed)
-        data = with_kernel_packs(data, file, limits, beside=apart, allowed=allowed)
-        data = data if has_debug else with_debug_file(data, file, limits, allowed)
-        data = with_dwo_files(data, file, limits, folder, beside=apart, allowed=allowed)
+        data = read_module(file, limits, folder, apart=server is not None, has_debug=has_debug, allowed=allowed)
         return add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
+
+
+def read_module(
+    file: str,
+    limits: Limits,
+    folder: Path | None = None,
+    *,
+    apart: bool,
+    has_debug: bool = False,
+    allowed: AllowedFiles | None = None,
+) -> bytes:
+    """The bytes of a module with what other files have of it, as ``add_module`` adds it. ``apart``: they go to another
+    process, which cannot look beside the file."""
+    data = read_input(file, limits, allowed=allowed)
+    data = with_kernel_packs(data, file, limits, beside=apart, allowed=allowed)
+    data = data if has_debug else with_debug_file(data, file, limits, allowed)
+    return with_dwo_files(data, file, limits, folder, beside=apart, allowed=allowed)
 
 
 def add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
