@@ -63,7 +63,7 @@ def test_a_module_that_goes_while_it_is_opened_is_not_kept_open(
             time.sleep(1)  # its removal is heard of before its index is open
             return checked(data, of)
 
-        monkeypatch.setattr(Index, "checked", late)
+        monkeypatch.setattr(Index, "open_checked", late)
         with pytest.raises(ModuleNotFound):
             other.module(digest)
         monkeypatch.undo()
