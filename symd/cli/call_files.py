@@ -30,8 +30,8 @@ PROSE = re.compile(r"[A-Za-z]{2,} +[A-Za-z]{2,}")
 """Two words side by side, as lines of logs have them and addresses do not."""
 _QUERY = re.compile(r"[^(<]*[(<].*\+ *(?:0[xX][0-9a-fA-F]+|[0-9]+)\s*")
 """A function as it is written in the source, with its parameters, and an offset: a query that has several words."""
-_COUNTER = re.compile(r"\b(?:PC|pc)\W{0,3}0[xX][0-9a-fA-F]")
-"""A program counter, as logs name it."""
+_COUNTER = re.compile(r"\b(?:PC|pc)[^\w+]{0,3}0[xX][0-9a-fA-F]")
+"""A program counter, as logs name it; with a plus behind it, it is the end of a function's name."""
 _WRITES = frozenset(("-o", "--out", "--output"))
 """Options for what a call writes."""
 NAMED_IN_A_CALL = 4

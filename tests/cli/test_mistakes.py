@@ -523,7 +523,7 @@ ORDERS = {
     "a query without FILE": (("symbolize", "--server", "default", "shade+0x80"), "(FILE comes first: symd symbolize FILE shade+0x80)"),
     "a debugger's step": (("step",), "no verb 'step'; a debugger runs the program, and symd answers it: docs/tutorials/debugger.md (see"),
     "a debugger's code": (("disas",), "Missing argument 'FILE'; write, for example: symd listing program.bin"),
-    "a debugger's stack": (("bt",), "did you mean symbolize? Write symd symbolize FILE (see"),
+    "a debugger's stack": (("bt",), "did you mean symbolize? Write symd symbolize FILE ADDRESS (see"),
     "a debugger": (("setup", "gdb"), "did you mean setup gdb-script? Write symd setup gdb-script (see"),
     "an editor": (("vscode",), "; symd setup samples DIR copies the extension (vscode) and the debug adapter"),
     "another start": (("daemon", "restart"), "symd daemon stop ends the daemon, and symd serve starts it (see"),
@@ -1142,7 +1142,7 @@ def test_a_log_for_the_options_of_addr2line_is_annotated(tmp_path: Path, text: s
 def test_places_on_standard_input_are_answered_for_the_options_of_addr2line(
     symd: Run, tmp_path: Path, options: tuple[str, ...], is_piped: bool
 ) -> None:
-    text = "0x1940\n0x1978\nshade(float const*, unsigned int)+0x80\n"
+    text = "0x1940\n0x1978\nshade(float const*, unsigned int)+0x80\nspace::pc+0x10\n(.text.pc)+0x10\n"
     (tmp_path / "asked.txt").write_text(text)
     words = [each.format(SHADE) for each in options]
     with (tmp_path / "asked.txt").open("rb") as file:
