@@ -149,7 +149,7 @@ def _by_meaning(said: str, words: Sequence[str], above: str) -> tuple[str, list[
         meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
     if any(word.startswith(_ASK_FOR_A_SUM) for word in rest):
         meant = ["hot" if verb.startswith("hot --by") else verb for verb in meant]
-    page = [] if meant[0].startswith("profile") else page_about(rest)
+    page = page_about(meant[0].split()[0], rest)
     calls = [page] if page else [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):  # no profile: the call is mended
         return f"{said}; {IN_A_BROWSER}:" if meant[0].endswith("speedscope") else said, calls

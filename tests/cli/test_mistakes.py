@@ -371,6 +371,18 @@ OPTIONS = {
         ("llvm-symbolizer", "--as-written", "--no-demangle", f"--obj={SHADE}", "0x1978"),
         f"llvm-symbolizer has no option --as-written; write symd symbolize --as-written {SHADE} 0x1978 (see",
     ),
+    "a kind in a question of LLVM's tool": (
+        ("llvm-symbolizer", "--json", "-e", SHADE, "CODE 0x1978"),
+        f"write symd symbolize --json -C {SHADE} 0x1978 (see",
+    ),
+    "a kind and a module in a question of LLVM's tool": (
+        ("llvm-symbolizer", "--json", f"DATA {SHADE} 0x1978"),
+        f"write symd symbolize --json -C {SHADE} 0x1978 (see",
+    ),
+    "a kind in a question of LLVM's other tool": (
+        ("addr2line", "--json", "-e", SHADE, "CODE 0x1978"),
+        f"write symd symbolize --json {SHADE} 0x1978 (see",
+    ),
     "folded stacks": (
         ("folded", "--lines", PPROF),
         f"did you mean profile --to folded? Write symd profile --to folded {PPROF} (see",
@@ -427,6 +439,18 @@ OPTIONS = {
     "a page of stalls": (
         ("stalls", ZEBIN, STALLS, "-o", "X.html"),
         f"did you mean view? Write symd view {ZEBIN} --profile {STALLS} -o X.html (see",
+    ),
+    "a page of a function": (
+        ("listing", "--html", ZEBIN, "smooth", STALLS, "--server", "x:1"),
+        f"; write symd view {ZEBIN} --profile {STALLS} --server x:1 --kernel smooth -o PAGE.html (see",
+    ),
+    "a page of the code around a place": (
+        ("listing", ZEBIN, STALLS, "--around", "smooth+0x10", "-o", "X.html"),
+        "'-o'; the answer goes to standard output; add > OUT",
+    ),
+    "a page of a page": (
+        ("view", ZEBIN, STALLS, "--frob", "-o", "X.html"),
+        f"'--frob'; without it: symd view {ZEBIN} {STALLS} -o X.html (see",
     ),
     "a page by an option": (("view", SHADE, "--html", "R.html"), f"write symd view {SHADE} -o R.html (see"),
     "a page of hot functions": (
@@ -790,6 +814,10 @@ AT_ONCE = {
     "cuobjdump's option alone": (("-res-usage", SHADE), ("info", SHADE)),
     "nvdisasm's option alone": (("--print-line-info", SHADE), ("listing", SHADE)),
     "gdb's batch": (("-batch", "-ex", "info line *0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "files to annotate behind two dashes": (
+        ("annotate", "--", ZEBIN, STALLS),
+        ("listing", ZEBIN, "--profile", STALLS),
+    ),
     "perf annotate": (("annotate", "-i", STALLS, ZEBIN, "smooth"), ("listing", ZEBIN, "smooth", "--profile", STALLS)),
     "gdb's kernels": (("info", "kernels", SHADE), ("names", "--kind", "kernel", "--kind", "function", SHADE)),
     "file of a profile": (("file", STALLS), ("info", STALLS)),
@@ -988,6 +1016,12 @@ def test_source_is_told_to_be_compiled_before_it_is_checked(run: Run) -> None:
         done.err
         == f"symd: {SOURCE}: this is a text file, not SPIR-V (clang --target=spirv64 -c, ocloc compile and llvm-spirv write SPIR-V)\n"
     )
+
+
+@pytest.mark.parametrize("option", ["-i", "-p", "--profile"])
+def test_a_profile_that_is_missing_is_named(run: Run, option: str) -> None:
+    done = run("annotate", option, "nope.csv", ZEBIN)
+    assert (done.code, done.err.startswith("symd: nope.csv: cannot read the file: no such file")) == (2, True)
 
 
 def test_names_are_found_by_patterns_of_shells(run: Run) -> None:
