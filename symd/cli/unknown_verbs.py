@@ -195,7 +195,7 @@ def _of_a_core(words: Sequence[str]) -> list[list[str]]:
 def batch_calls(words: Sequence[str]) -> list[list[str]]:
     """The calls that are meant by several commands that gdb or LLDB is to run by options, each once; [] where there is
     one or none."""
-    commands = batch_commands(words) if words and understood(words[:1])[0] not in dict(VERBS) else []
+    commands = batch_commands(words) if words and words[0] not in dict(VERBS) else []
     if len(commands) < 2:
         return []
     files = files_among(words)
