@@ -16,6 +16,7 @@ import click
 
 from symd.cli.call_files import call_text
 from symd.cli.drop_ins import (
+    KIND,
     FunctionNames,
     GpuModule,
     StyledQuestion,
@@ -102,7 +103,7 @@ def _with_symds_options(arguments: Sequence[str]) -> click.UsageError | None:
     if not own or line.foreign:
         return None
     file = "FILE" if line.file == _DEFAULT_FILE and not os.path.lexists(line.file) else line.file
-    queries = [str(_query(line, text)) for text in line.addresses]
+    queries = [str(_query(line, KIND.sub("", text))) for text in line.addresses]
     return symbolize_instead(NAME, own, [*(["-C"] if line.demangle else []), file, *queries])
 
 

@@ -328,7 +328,7 @@ def _of_verb(verb: str, said: str, typed: Sequence[str]) -> Advice:
         return Advice(before, _run_of(typed), after)
     if said.startswith("Invalid value for '--source-root'"):
         return _with_rule_for_source(typed)
-    if verb not in ("profile", "symd") and (words := page_about(typed)):
+    if words := page_about(verb, typed[1:]):
         return Advice("write", words)
     if verb == "symbolize" and said.startswith("Missing argument 'FILE'") and (log := standard_input_file()):
         return Advice("if it is a log, write", ["annotate", "-m", "FILE", log])

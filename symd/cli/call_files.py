@@ -30,8 +30,8 @@ PROSE = re.compile(r"[A-Za-z]{2,} +[A-Za-z]{2,}")
 """Two words side by side, as lines of logs have them and addresses do not."""
 _QUERY = re.compile(r"[^(<]*[(<].*\+ *(?:0[xX][0-9a-fA-F]+|[0-9]+)\s*")
 """A function as it is written in the source, with its parameters, and an offset: a query that has several words."""
-_COUNTER = re.compile(r"\b(?:PC|pc)\W{0,3}0[xX][0-9a-fA-F]")
-"""A program counter, as logs name it."""
+_COUNTER = re.compile(r"\b(?:PC|pc)[^\w+]{0,3}0[xX][0-9a-fA-F]")
+"""A program counter, as logs name it; with a plus behind it, it is the end of a function's name."""
 _WRITES = frozenset(("-o", "--out", "--output"))
 """Options for what a call writes."""
 NAMED_IN_A_CALL = 4
@@ -222,23 +222,35 @@ def profile_among(words: Sequence[str]) -> ProfileCall:
     return ProfileCall(files, profile, [each for each in (*files, *named) if each != profile])
 
 
-def page_about(words: Sequence[str]) -> list[str]:
-    """The call that writes the page of a module with a profile, where one names both, and a page or --html; []
-    elsewhere."""
+def page_about(verb: str, words: Sequence[str]) -> list[str]:
+    """The call that writes the page of a module with a profile, where the words behind a verb about code or samples
+    name both, and a page or --html; [] elsewhere, as where only the code around a place is asked for."""
     parts = parted(words)
     page = next((word for word in parts if word.endswith(PAGE)), "")
-    if not page and {"--html", "-html"}.isdisjoint(parts):
+    is_asked = bool(page) or not {"--html", "-html"}.isdisjoint(parts)
+    if verb not in _HAVE_PAGES or not is_asked or not _PARTS.isdisjoint(parts):
         return []
     found = profile_among(words)
     found = found._replace(modules=[each for each in found.modules if each != page])
+    names = [
+        word
+        for before, word in pairwise(["", *parts])
+        if not word.startswith("-") and word not in (page, *found.files) and (before in _FLAGS or before[:1] != "-")
+    ]
     kept = [part for word, value in pairwise(parts) if word in _OF_PAGES for part in (_OF_PAGES[word], value)]
+    kept += [part for each in names[:1] if verb == "listing" for part in ("--kernel", each)]
     return found.view(*kept, "-o", page or f"PAGE{PAGE[0]}") if found.profile and found.modules else []
 
 
+_HAVE_PAGES = frozenset(("hot", "listing", "annotate", "lines"))
+"""Verbs about code or samples, which a page shows together."""
+_PARTS = frozenset(("--around", "--start-address", "--stop-address"))
+"""Options for a part of the code, which no page shows alone."""
+_FLAGS = frozenset(("--html", "-html", "--by-address"))
+"""Options without a value that are in front of a function's name in calls of these."""
 _OF_PAGES = {
-    "-k": "--kernel",
-    "--function": "--kernel",
-    **{each: each for each in ("--kernel", "--map", "--source-root")},
+    **dict.fromkeys(("-k", "--function", "-s", "--symbol"), "--kernel"),
+    **{each: each for each in ("--kernel", "--map", "--source-root", "--server")},
 }
 """Options of verbs about code or samples, and what they are called for a page."""
 
@@ -248,13 +260,16 @@ def samples_on_code(words: Sequence[str]) -> list[str]:
     [] elsewhere. What -m names is the module of a log, unless an option names the profile."""
     parts = parted(words, "--")
     is_named = not {*_PROFILES}.isdisjoint(parts)
+    missing = behind(parts, *_PROFILES)
     files = parts if is_named else [word for before, word in pairwise(["", *parts]) if before not in _MODULE]
     found = profile_among(files) if len(files_among(files)) > 1 else None  # a log alone is not looked at: that is slow
-    if found is None or not found.profile or not found.modules:
+    if missing and not os.path.lexists(missing) and files_among(parts):
+        found = ProfileCall([], missing, [])
+    elif found is None or not found.profile or not found.modules:
         return []
     names = [value for word, value in pairwise(parts) if word in _FUNCTIONS]
     left_out = {*_FUNCTIONS, *_PROFILES, *_MODULE, *names, found.profile}
-    return ["listing", *(word for word in parts if word not in left_out), *names, "--profile", found.profile]
+    return ["listing", "--profile", found.profile, *(word for word in parts if word not in left_out), *names]
 
 
 _MODULE = ("-m", "--module")

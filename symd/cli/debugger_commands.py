@@ -42,9 +42,10 @@ class _Command(NamedTuple):
     """A command of LLDB.
 
     ``words`` are its names, of which each word may be shortened. ``calls`` are the calls of symd for it, of which the
-    first is meant whose values are all given; FILE comes behind the verb. {after} is the number of instructions that
-    follow the first, and {pattern} stands for a regular expression. ``options`` are those that take a value, by what
-    the value is; the value of the last ones, "", does not matter to symd, and neither do ``flags``."""
+    first is meant that takes all values that are given, and needs no other; FILE comes behind the verb. {after} is the
+    number of instructions that follow the first, and {pattern} stands for a regular expression. ``options`` are those
+    that take a value, by what the value is; the value of the last ones, "", does not matter to symd, and neither do
+    ``flags``."""
 
     words: str
     calls: Sequence[str]
@@ -79,7 +80,9 @@ _LLDB: Final = (
         "disassemble",
         (
             "listing --start-address {start} --stop-address {end}",
+            "listing --stop-address {end}",
             "listing --around {start} --before 0 --after {after}",
+            "listing --around {function} --before 0 --after {after}",
             "listing --around {start} --before 0",
             "listing --around {place}",
             "listing --by-address --function {function}",
@@ -134,10 +137,12 @@ _ABOUT_A_FILE: Final = frozenset(("symbolize", "locate", "names", "listing", "li
 
 class DebuggerCall(NamedTuple):
     """A command of LLDB as it was typed, without what it asks, and the call of symd that answers it; FILE stands in it
-    for a module that the command does not name. The call may begin with a word for a verb."""
+    for a module that the command does not name. The call may begin with a word for a verb. Where it ``is_whole``, it
+    has all that it needs, and asks all that the command does."""
 
     command: str
     words: list[str]
+    is_whole: bool = True
 
 
 def gdbs_info(words: Sequence[str]) -> list[str]:
@@ -150,7 +155,9 @@ def gdbs_info(words: Sequence[str]) -> list[str]:
     asked = next((verb for verb, subjects in _GDBS_INFO.items() if subject in subjects.split()), "")
     if not asked:
         return [*words]
-    if asked != "modules" and any(":" in word for word in rest):
+    if asked == "modules":
+        return _about_modules(rest[1:])
+    if any(":" in word for word in rest):
         asked = "locate"
     return [asked, *(word.removeprefix("*") for word in rest[1:])]
 
@@ -204,8 +211,8 @@ def lldb_call(words: Sequence[str]) -> DebuggerCall | None:
     for command in _LLDB:
         for name in command.words.split("|"):
             count = _count_of(name.split(), words)
-            if count and (call := _call(command, words[count:])):
-                return DebuggerCall(" ".join(words[:count]), call)
+            if count and (found := _call(command, words[count:])):
+                return DebuggerCall(" ".join(words[:count]), *found)
     return None
 
 
@@ -223,21 +230,54 @@ def _is_short(word: str, typed: str) -> bool:
     return bool(typed) and word.startswith(typed) and not os.path.lexists(typed)
 
 
-def _call(command: _Command, words: Sequence[str]) -> list[str]:
-    """The call for a command with these words behind it; [] where its name is a word for a verb too, and nothing behind
-    it is of LLDB."""
+def _call(command: _Command, words: Sequence[str]) -> tuple[list[str], bool] | None:
+    """The call for a command with these words behind it, and whether it is whole; None where its name is a word for a
+    verb too, and nothing behind it is of LLDB."""
     given, rest = _given(command, words)
     if " " not in command.words and len(rest) == len(words):
-        return []
-    fields = [(call, re.findall(r"\{(\w+)\}", call)) for call in command.calls]
-    verb, *asked = next(call for call, names in fields if given.keys() >= set(names)).split()
-    files, plain = [given["module"]] if "module" in given else [], [word for word in rest if not word.startswith("-")]
+        return None
+    module = given.pop("module", "")
+    is_range = "end" not in given or all(is_number(given.get(each, "0")) for each in ("start", "end"))
+    if not is_range:  # its end is no address: instructions are counted instead
+        del given["end"]
+    chosen, lacking = _chosen(command.calls, given)
+    verb, *asked = chosen.split()
+    files, plain = [module] if module else [], [word for word in rest if not word.startswith("-")]
+    if verb == "bt":
+        rest = [word for word in rest if not is_frame(word)]
     if verb in _ABOUT_A_FILE and not files and not files_among(plain) and not (asked and plain):
         files = ["FILE"]
-    verb = "info" if verb == "modules" and plain else verb  # which describes a module that is a file
+    if verb == "modules":
+        return _about_modules(rest), True
     if verb == "variables" and (_places(rest) or not files_among(rest)):
-        return _at_place(rest)
-    return [verb, *files, *rest, *(word.format_map(given) for word in asked)]
+        return _at_place(rest), True
+    values = {**{name: name.upper() for name in lacking}, **given}
+    is_whole = is_range and not lacking and given.keys() <= set(_fields(chosen))
+    return [verb, *files, *rest, *(word.format_map(values) for word in asked)], is_whole
+
+
+def _fields(call: str) -> list[str]:
+    """What a call needs."""
+    return re.findall(r"\{(\w+)\}", call)
+
+
+def _chosen(calls: Sequence[str], given: Mapping[str, str]) -> tuple[str, set[str]]:
+    """The call that takes most of the values that are given, and of these calls the first that needs the fewest
+    others; and what those are."""
+    chosen = min(
+        calls, key=lambda call: (len(given.keys() - set(_fields(call))), len(set(_fields(call)) - given.keys()))
+    )
+    return chosen, set(_fields(chosen)) - given.keys()
+
+
+def is_frame(word: str) -> bool:
+    """Whether a word behind a debugger's command for a stack chooses its frames or threads."""
+    return (word in ("all", "full") or word.isdecimal()) and not os.path.lexists(word)
+
+
+def _about_modules(words: Sequence[str]) -> list[str]:
+    """The call that describes the modules that are files among the words, or shows those of a daemon."""
+    return ["info" if files_among(words) else "modules", *words]
 
 
 def _given(command: _Command, words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -270,9 +310,13 @@ def _as_pattern(regex: str) -> str:
 
 
 def _parted(word: str, kinds: Mapping[str, str], flags: Sequence[str]) -> list[str]:
-    """The options of a word: several of one letter are behind one dash, and a value may be behind "="."""
+    """The options of a word: several of one letter are behind one dash, and a value may be behind
+    "=" or, without it, behind a letter."""
     name, equals, value = word.partition("=")
     if equals and name in kinds:
+        return [name, value]
+    name, value = word[:2], word[2:]
+    if name in kinds and f"-{word}" not in kinds and value and name != "--" and _fits(kinds[name], value):
         return [name, value]
     letters = [f"-{letter}" for letter in word[1:]]
     is_several = len(letters) > 1 and all(each in flags for each in letters[:-1]) and letters[-1] in (*kinds, *flags)

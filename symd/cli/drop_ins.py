@@ -393,6 +393,10 @@ def _named(file: str | None, obj: str | None, queries: tuple[str, ...]) -> tuple
     return file, queries
 
 
+KIND = re.compile(r"^\s*(?:CODE|DATA|FRAME|SYMBOL)\s+")
+"""What a question of LLVM's tools may begin with, and symd symbolize does not take."""
+
+
 def options_of_symbolize(arguments: Sequence[str], known: Sequence[str]) -> tuple[list[str], list[str]]:
     """The options of symd symbolize with their values among the arguments of another tool, which knows options of these
     names, and the other arguments."""

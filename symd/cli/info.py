@@ -17,7 +17,7 @@ from symd.cli.options import complete_files, example, json_option, limit_option,
 from symd.cli.output import Branch, Style, printable, style_of, value_text, write_json, write_line, write_tree
 from symd.config import Limits, server_address
 from symd.engine.files.added_module import OpenModule, open_daemon_module
-from symd.engine.files.companion_files import debug_file_of
+from symd.engine.files.companion_files import debug_file_of, dwo_files_of
 from symd.engine.files.input import read_input
 from symd.errors import SymdError, UnknownFormat
 from symd.formats.containers.amd import amdgpu
@@ -152,19 +152,21 @@ def _show(file: str, server: str | None, limits: Limits, *, as_json: bool) -> No
             complain(f"{file}: the daemon at {daemon} has it as modules/{summary.sha256}")
     else:
         origin = [("daemon", f"at {daemon}, which has it as modules/{summary.sha256}")] if daemon else []
-        write_tree(_tree(file, summary, addresses, [*origin, *_debug_file(file, summary, limits)]))
+        write_tree(_tree(file, summary, addresses, [*origin, *_debug_files(file, summary, limits)]))
 
 
-def _debug_file(file: str, summary: ModuleSummary, limits: Limits) -> list[tuple[str, str]]:
-    """Which file beside it a code object is described with, whose debug data is apart; [] where it is whole."""
+def _debug_files(file: str, summary: ModuleSummary, limits: Limits) -> list[tuple[str, str]]:
+    """Which files beside it a code object is described with, whose debug data is apart; [] where it is whole."""
     path = Path(file)
     if summary.format != amdgpu.NAME or not path.is_file() or path.stat().st_size == summary.size:
         return []
     data = read_input(file, limits)
     debug = debug_file_of(data, file, limits)
-    if debug is None:
+    apart = dwo_files_of(data, file, limits) if debug is None else [debug]
+    if not apart:
         return []
-    return [("debug", f"from {debug}, read with it: {file} itself has {len(data)} of the {summary.size} bytes")]
+    text = f"from {', '.join(apart)}, read with it: {file} itself has {len(data)} of the {summary.size} bytes"
+    return [("debug", text)]
 
 
 def _addresses_of(module: OpenModule) -> SectionAddresses:

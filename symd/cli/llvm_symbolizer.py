@@ -12,7 +12,9 @@ from typing import NamedTuple, Self
 
 import click
 
+from symd.cli.call_files import files_among
 from symd.cli.drop_ins import (
+    KIND,
     FunctionNames,
     GpuModule,
     StyledQuestion,
@@ -103,8 +105,9 @@ def _with_symds_options(arguments: Sequence[str]) -> click.UsageError | None:
     line = parse(others)
     if not own or line.foreign:
         return None
-    asked = [part for each in line.questions for part in each.split()]
-    return symbolize_instead(NAME, own, [*(["-C"] if line.demangle else []), line.module or "FILE", *asked])
+    asked = [part for each in line.questions for part in KIND.sub("", each).split()]
+    file = [] if files_among(asked) and not line.module else [line.module or "FILE"]
+    return symbolize_instead(NAME, own, [*(["-C"] if line.demangle else []), *file, *asked])
 
 
 _MODULE = frozenset(("-e", "--obj", "--exe", "-obj", "-exe"))

@@ -21,7 +21,7 @@ from symd.cli.call_files import (
     profile_among,
     standard_input_log,
 )
-from symd.cli.debugger_commands import batch_commands, gdb_call, lldb_call
+from symd.cli.debugger_commands import batch_commands, gdb_call, is_frame, lldb_call
 from symd.cli.other_tools import IN_A_BROWSER
 from symd.cli.verbs import VERBS, call_by_any_option, full_name, is_at_once, keys_of, names_file_first, understood
 from symd.model.addresses import is_number, is_place
@@ -108,11 +108,21 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     said = f"no verb {f'{above} {typed}'.lstrip()!r}"
     if not above and (asked := lldb_call(words)):
         return f"{asked.command!r} is a command of LLDB", _calls_of(asked.words)
+    if not above and os.path.lexists(typed) and (calls := _of_a_batch(words)):
+        return "a verb comes before the file:", calls
     if not above and (call := gdb_call(words)):
         return f"{said}; did you mean {call[0]}?", [call]
     if not above and rest and typed in _WITH_VERBS and (calls := _of_a_tool(rest)):
         return said, calls
-    return _by_meaning(said, words, above)
+    return _by_meaning(said, words if above or typed not in _STACKS else _of_a_stack(words), above)
+
+
+def _of_a_stack(words: Sequence[str]) -> list[str]:
+    """A debugger's command for a stack without the words that choose its frames, and with the words for what is missing
+    where a module is not asked for a place."""
+    rest = [word for word in words[1:] if not is_frame(word)]
+    is_asked = any(file_kind(each) != "module" for each in rest)
+    return [words[0], *rest] if is_asked else [words[0], *(rest or ["FILE"]), "ADDRESS"]
 
 
 def _by_meaning(said: str, words: Sequence[str], above: str) -> tuple[str, list[list[str]]]:
@@ -133,7 +143,7 @@ def _by_meaning(said: str, words: Sequence[str], above: str) -> tuple[str, list[
         meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
     if any(word.startswith(_ASK_FOR_A_SUM) for word in rest):
         meant = ["hot" if verb.startswith("hot --by") else verb for verb in meant]
-    page = [] if meant[0].startswith("profile") else page_about(rest)
+    page = page_about(meant[0].split()[0], rest)
     calls = [page] if page else [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):  # no profile: the call is mended
         return f"{said}; {IN_A_BROWSER}:" if meant[0].endswith("speedscope") else said, calls
@@ -179,8 +189,7 @@ def _of_a_core(words: Sequence[str]) -> list[list[str]]:
 def batch_calls(words: Sequence[str]) -> list[list[str]]:
     """The calls that are meant by several commands that gdb or LLDB is to run by options, each once; [] where there is
     one or none."""
-    rest = words[1:] if words and words[0] in _WITH_VERBS else words
-    commands = batch_commands(rest) if rest and rest[0].startswith("-") else []
+    commands = batch_commands(words) if words and words[0] not in dict(VERBS) else []
     if len(commands) < 2:
         return []
     files = files_among(words)
@@ -212,6 +221,8 @@ def _of_files(told: str, words: Sequence[str]) -> str:
     return re.sub(r"\bFILE\b", lambda _: modules[0], told) if modules else told
 
 
+_STACKS: Final = ("bt", "backtrace", "frame", "frames", "stack")
+"""Commands of debuggers for a stack, or for one of its frames."""
 _ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect": ("FOLDER",)}
 """What a verb does not do without, although it can be called so."""
 _WITH_VERBS: Final = frozenset(
@@ -223,11 +234,18 @@ _WITH_VERBS: Final = frozenset(
 def call_at_once(words: Sequence[str]) -> list[str]:
     """The only call that may be meant by words of which the first is no verb, where it is about a file that is there;
     [] elsewhere."""
-    _, calls = no_verb(words)
+    _, calls = ("", []) if _is_in_part(words) else no_verb(words)
     (call,) = calls if len(calls) == 1 else ([""],)
     asked = lldb_call(words)
     typed = asked.words[0] if asked else words[0]
-    return call if is_at_once(call) and (typed in dict(VERBS) or _meant(typed)) else []
+    is_meant = typed in dict(VERBS) or _meant(typed) or batch_commands(words)
+    return call if is_at_once(call) and is_meant else []
+
+
+def _is_in_part(words: Sequence[str]) -> bool:
+    """Whether a call has a command of LLDB which symd answers only with more words, or not all of it."""
+    commands = map(lldb_call, (words, words[1:], *batch_commands(words)[:1]))
+    return any(each is not None and not each.is_whole for each in commands)
 
 
 _COMPOUND: Final = re.compile(r"[\w-]+|x/\w+", re.ASCII)
@@ -312,7 +330,7 @@ def calls_by_options(words: Sequence[str]) -> list[list[str]]:
         return [["symbolize", *words]]
     files, places = files_among(words), [word for word in words if is_place(word)]
     if calls := _of_a_batch(words):
-        return [understood(each) for each in calls]
+        return [] if _is_in_part(words) else [understood(each) for each in calls]
     if places and files and file_kind(files[0]) == "module" and not batch_commands(words):
         return [["symbolize", files[0], *places]]
     call = ["listing", *words] if "-fun" in words else call_by_any_option(words)

@@ -174,7 +174,8 @@ def understood(words: Sequence[str]) -> list[str]:
     """A call with the verb that its first word stands for; the words themselves where it stands for none. ``report``
     writes a page where a file for it is named."""
     if asked := lldb_call(words):
-        return asked.words if is_at_once(asked.words) or asked.words == ["modules"] else [*words]
+        is_answered = asked.is_whole and (is_at_once(asked.words) or asked.words[0] == "modules")
+        return asked.words if is_answered else [*words]
     if (call := gdb_call(words)) and is_at_once(call):
         return call
     typed, *rest = gdbs_info(words)

@@ -42,8 +42,8 @@ def is_named_by_source(function: str | None, file: str | None) -> bool:
 
 
 class NeedsIndex(Exception):
-    """No answer without an index, or the file is not what it should be: whoever reads everything answers. Its
-    message says why."""
+    """No answer is possible without an index, or the file is not what it should be: the command line answers, which
+    reads everything. The message says why."""
 
 
 def log_needs_index(file: str, reason: Exception) -> None:

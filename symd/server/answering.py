@@ -256,7 +256,7 @@ def _runner_for(work: Work) -> _Runner:
 
 
 def _run_unless_pending(method: Method, service: ServiceContext, arrived: TakenOnce[bytes], call: Call) -> bytes:
-    """Answer by the fast path for a cache miss, else by ``_run_handler``. Where another thread makes the index that
+    """Answer by the method's ``cold`` path, else by ``_run_handler``. Where another thread makes the index that
     it needs, ``Pending`` is raised and ``arrived`` is as before."""
     data = arrived.peek()
     if method.options.cold is not None and len(data) <= INLINE_BYTES:

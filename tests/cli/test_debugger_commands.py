@@ -30,6 +30,7 @@ ANSWERED = {
     "symbols": (("image", "dump", "symtab", SHADE), ("names", SHADE)),
     "a line table": (("target", "modules", "dump", "line-table", SHADE), ("lines", SHADE)),
     "sections": (("image", "dump", "sections", SHADE), ("info", SHADE)),
+    "shared libraries in a file": (("info", "sharedlibrary", SHADE), ("info", SHADE)),
     "a module that is listed": (("image", "list", SHADE), ("info", SHADE)),
     "a target": (("target", "create", SHADE), ("info", SHADE)),
     "mixed source": (("disassemble", "-m", "-n", "shade", SHADE), ("listing", "--by-address", SHADE, "shade")),
@@ -47,6 +48,11 @@ ANSWERED = {
         ("disassemble", "-s", "0x1978", "-e", "0x1998", SHADE),
         ("listing", SHADE, "--start-address", "0x1978", "--stop-address", "0x1998"),
     ),
+    "an end without a beginning": (("disassemble", "-e", "0x1908", SHADE), ("listing", SHADE, "--stop-address", "0x1908")),
+    "instructions of a function, values in their options' words": (
+        ("disassemble", "-nshade", "-c3", SHADE),
+        ("listing", SHADE, "--around", "shade", "--before", "0", "--after", "2"),
+    ),
     "the code around an address": (("dis", "-a", "0x1978", SHADE), ("listing", SHADE, "--around", "0x1978")),
     "a module that is disassembled": (("disassemble", "-m", SHADE), ("listing", "--by-address", SHADE)),
     "a breakpoint at a line": (("breakpoint", "set", "-f", "shade.cl", "-l", "13", SHADE), ("locate", SHADE, "shade.cl:13")),
@@ -62,6 +68,9 @@ ANSWERED = {
     "variables": (("frame", "variable", SHADE, "0x1978"), ("variables", SHADE, "0x1978")),
     "the stack of an address": (("thread", "backtrace", SHADE, "0x1978"), ("symbolize", SHADE, "0x1978")),
     "the stack of a dump": (("th", "b", DUMP), ("core", DUMP)),
+    "all stacks of a dump": (("thread", "backtrace", "all", DUMP), ("core", DUMP)),
+    "all stacks of a dump in gdb": (("bt", "all", DUMP), ("core", DUMP)),
+    "some frames of a dump in gdb": (("bt", "3", DUMP), ("core", DUMP)),
     "threads": (("thread", "list", DUMP), ("core", DUMP)),
     "LLDB before its command": (("lldb", "image", "lookup", "-a", "0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
     "a command by an option": (("-b", "-o", "image lookup -a 0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
@@ -83,6 +92,7 @@ ANSWERED = {
         ("listing", SHADE, "--around", "shade", "--before", "0", "--after", "1"),
     ),
     "gdb and a command by an option": (("gdb", "-batch", "-ex", "info line *0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "a command behind its file": ((SHADE, "-ex", "info line *0x1978"), ("symbolize", SHADE, "0x1978")),
 }  # fmt: skip
 """What is typed, and the call of symd that answers the same."""
 WRITTEN = {
@@ -106,7 +116,28 @@ WRITTEN = {
     "variables": (("frame", "variable"), "'frame variable'", "symd variables FILE PLACE"),
     "a variable": (("fr", "v", "x"), "'fr v'", "symd variables FILE PLACE"),
     "a variable at a place": (("frame", "variable", "x", "0x1978"), "'frame variable'", "symd variables FILE 0x1978"),
-    "a stack": (("thread", "backtrace"), "'thread backtrace'", "symd symbolize FILE"),
+    "a stack": (("thread", "backtrace"), "'thread backtrace'", "symd symbolize FILE ADDRESS"),
+    "a frame": (("frame", "select", "1", SHADE), "'frame select'", f"symd symbolize {SHADE} ADDRESS"),
+    "a line without its source": (
+        ("image", "lookup", "-l", "13", SHADE),
+        "'image lookup'",
+        f"symd locate {SHADE} SOURCE:13",
+    ),
+    "a source without its line": (
+        ("image", "lookup", "-f", "shade.cl", SHADE),
+        "'image lookup'",
+        f"symd locate {SHADE} shade.cl:LINE",
+    ),
+    "a number of instructions": (
+        ("disassemble", "-c", "4", SHADE),
+        "'disassemble'",
+        f"symd listing {SHADE} --around START --before 0 --after 3",
+    ),
+    "a range in a kernel": (
+        ("disassemble", "-s", "shade+0x10", "-e", "shade+0x40", SHADE),
+        "'disassemble'",
+        f"symd listing {SHADE} --around shade+0x10 --before 0",
+    ),
     "a process": (("process", "attach", "-p", "4711"), "'process attach'", "symd attach 4711"),
     "a program": (("process", "launch", "--", "./app"), "'process launch'", "symd run -- ./app"),
     "a file for a target": (
@@ -153,6 +184,9 @@ def test_shared_libraries_of_a_debugger_are_the_modules_of_a_daemon(
     assert server in expected.err
     for typed in (("info", "sharedlibrary"), ("image", "list"), ("target", "modules", "list")):
         assert run(*typed) == expected
+    monkeypatch.delenv("SYMD_SERVER")
+    for typed in (("info", "sharedlibrary"), ("image", "list")):
+        assert run(*typed, "--server", server) == run("daemon", "modules", "--server", server)
 
 
 @pytest.mark.parametrize(("command", "count"), [("x/i", 1), ("x/3i", 3), ("x/8i", 8)])
@@ -174,9 +208,19 @@ def test_a_command_of_gdb_without_a_file_is_answered_with_its_call(run: Run, typ
     assert run(*typed).err == f"symd: no verb {typed[0]!r}; did you mean {verb}? Write symd {call} (see symd --help)\n"
 
 
-@pytest.mark.parametrize("tool", [(), ("gdb",)])
-def test_several_commands_are_answered_in_their_order(run: Run, tool: tuple[str, ...]) -> None:
-    done = run(*tool, "-batch", "-ex", "set pagination off", "-ex", "info sources", "-ex", "info functions", SHADE)
+@pytest.mark.parametrize("before", [(), ("gdb",), ("gdb", SHADE), (SHADE,)])
+def test_several_commands_are_answered_in_their_order(run: Run, before: tuple[object, ...]) -> None:
+    done = run(
+        *before,
+        "-batch",
+        "-ex",
+        "set pagination off",
+        "-ex",
+        "info sources",
+        "-ex",
+        "info functions",
+        *([] if SHADE in before else [SHADE]),
+    )
     assert done.out == run("sources", SHADE).out + run("functions", SHADE).out
     assert (done.code, done.err) == (0, "")
 
@@ -184,6 +228,13 @@ def test_several_commands_are_answered_in_their_order(run: Run, tool: tuple[str,
 def test_several_commands_of_lldb_are_answered_in_their_order(run: Run) -> None:
     done = run("lldb", "-b", "-o", "image lookup -n blend", "-o", "image lookup -a 0x1978", SHADE)
     assert done.out == run("locate", SHADE, "blend").out + run("symbolize", SHADE, "0x1978").out
+
+
+@pytest.mark.parametrize("before", [("lldb", SHADE), (SHADE,), ("lldb",), ()])
+def test_a_command_that_lacks_a_place_is_not_answered(run: Run, before: tuple[object, ...]) -> None:
+    done = run(*before, "-o", "disassemble -c 4", *([] if SHADE in before else [SHADE]))
+    assert (done.code, done.out) == (2, "")
+    assert f"symd listing {SHADE} --around START --before 0 --after 3 (see" in done.err
 
 
 def test_commands_with_the_same_answer_have_it_once(run: Run) -> None:

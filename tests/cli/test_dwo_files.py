@@ -40,6 +40,18 @@ def test_files_beside_the_object_are_found(place, run, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".dwo", ".co.dwp"])
+def test_info_names_the_file_that_is_read_with_the_object(place, run, suffix):
+    file, apart = place / f"{NAME}.co", place / f"{NAME}{suffix}"
+    assert "read with it" not in run("info", file).out
+    apart.write_bytes(objects.sample(apart.name))
+    said = next(line for line in run("info", file).out.splitlines() if "read with it" in line)
+    own = file.stat().st_size
+    total = int(said.split()[-2])
+    assert said == f"├── debug  from {apart}, read with it: {file} itself has {own} of the {total} bytes"
+    assert total > own
+
+
+@pytest.mark.parametrize("suffix", [".dwo", ".co.dwp"])
 def test_a_folder_or_a_file_may_be_given(place, run, suffix):
     apart = place / "elsewhere" / f"{NAME}{suffix}"
     apart.write_bytes(objects.sample(f"{NAME}{suffix}"))

@@ -371,6 +371,18 @@ OPTIONS = {
         ("llvm-symbolizer", "--as-written", "--no-demangle", f"--obj={SHADE}", "0x1978"),
         f"llvm-symbolizer has no option --as-written; write symd symbolize --as-written {SHADE} 0x1978 (see",
     ),
+    "a kind in a question of LLVM's tool": (
+        ("llvm-symbolizer", "--json", "-e", SHADE, "CODE 0x1978"),
+        f"write symd symbolize --json -C {SHADE} 0x1978 (see",
+    ),
+    "a kind and a module in a question of LLVM's tool": (
+        ("llvm-symbolizer", "--json", f"DATA {SHADE} 0x1978"),
+        f"write symd symbolize --json -C {SHADE} 0x1978 (see",
+    ),
+    "a kind in a question of LLVM's other tool": (
+        ("addr2line", "--json", "-e", SHADE, "CODE 0x1978"),
+        f"write symd symbolize --json {SHADE} 0x1978 (see",
+    ),
     "folded stacks": (
         ("folded", "--lines", PPROF),
         f"did you mean profile --to folded? Write symd profile --to folded {PPROF} (see",
@@ -427,6 +439,18 @@ OPTIONS = {
     "a page of stalls": (
         ("stalls", ZEBIN, STALLS, "-o", "X.html"),
         f"did you mean view? Write symd view {ZEBIN} --profile {STALLS} -o X.html (see",
+    ),
+    "a page of a function": (
+        ("listing", "--html", ZEBIN, "smooth", STALLS, "--server", "x:1"),
+        f"; write symd view {ZEBIN} --profile {STALLS} --server x:1 --kernel smooth -o PAGE.html (see",
+    ),
+    "a page of the code around a place": (
+        ("listing", ZEBIN, STALLS, "--around", "smooth+0x10", "-o", "X.html"),
+        "'-o'; the answer goes to standard output; add > OUT",
+    ),
+    "a page of a page": (
+        ("view", ZEBIN, STALLS, "--frob", "-o", "X.html"),
+        f"'--frob'; without it: symd view {ZEBIN} {STALLS} -o X.html (see",
     ),
     "a page by an option": (("view", SHADE, "--html", "R.html"), f"write symd view {SHADE} -o R.html (see"),
     "a page of hot functions": (
@@ -523,7 +547,7 @@ ORDERS = {
     "a query without FILE": (("symbolize", "--server", "default", "shade+0x80"), "(FILE comes first: symd symbolize FILE shade+0x80)"),
     "a debugger's step": (("step",), "no verb 'step'; a debugger runs the program, and symd answers it: docs/tutorials/debugger.md (see"),
     "a debugger's code": (("disas",), "Missing argument 'FILE'; write, for example: symd listing program.bin"),
-    "a debugger's stack": (("bt",), "did you mean symbolize? Write symd symbolize FILE (see"),
+    "a debugger's stack": (("bt",), "did you mean symbolize? Write symd symbolize FILE ADDRESS (see"),
     "a debugger": (("setup", "gdb"), "did you mean setup gdb-script? Write symd setup gdb-script (see"),
     "an editor": (("vscode",), "; symd setup samples DIR copies the extension (vscode) and the debug adapter"),
     "another start": (("daemon", "restart"), "symd daemon stop ends the daemon, and symd daemon start starts it (see"),
@@ -790,6 +814,10 @@ AT_ONCE = {
     "cuobjdump's option alone": (("-res-usage", SHADE), ("info", SHADE)),
     "nvdisasm's option alone": (("--print-line-info", SHADE), ("listing", SHADE)),
     "gdb's batch": (("-batch", "-ex", "info line *0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "files to annotate behind two dashes": (
+        ("annotate", "--", ZEBIN, STALLS),
+        ("listing", ZEBIN, "--profile", STALLS),
+    ),
     "perf annotate": (("annotate", "-i", STALLS, ZEBIN, "smooth"), ("listing", ZEBIN, "smooth", "--profile", STALLS)),
     "gdb's kernels": (("info", "kernels", SHADE), ("names", "--kind", "kernel", "--kind", "function", SHADE)),
     "file of a profile": (("file", STALLS), ("info", STALLS)),
@@ -990,6 +1018,12 @@ def test_source_is_told_to_be_compiled_before_it_is_checked(run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize("option", ["-i", "-p", "--profile"])
+def test_a_profile_that_is_missing_is_named(run: Run, option: str) -> None:
+    done = run("annotate", option, "nope.csv", ZEBIN)
+    assert (done.code, done.err.startswith("symd: nope.csv: cannot read the file: no such file")) == (2, True)
+
+
 def test_names_are_found_by_patterns_of_shells(run: Run) -> None:
     done = run("names", SHADE, "/sha.*/")
     assert (done.code, f"not a regular expression: symd names {SHADE} 'sha*')" in done.err) == (1, True), done.err
@@ -1142,7 +1176,7 @@ def test_a_log_for_the_options_of_addr2line_is_annotated(tmp_path: Path, text: s
 def test_places_on_standard_input_are_answered_for_the_options_of_addr2line(
     symd: Run, tmp_path: Path, options: tuple[str, ...], is_piped: bool
 ) -> None:
-    text = "0x1940\n0x1978\nshade(float const*, unsigned int)+0x80\n"
+    text = "0x1940\n0x1978\nshade(float const*, unsigned int)+0x80\nspace::pc+0x10\n(.text.pc)+0x10\n"
     (tmp_path / "asked.txt").write_text(text)
     words = [each.format(SHADE) for each in options]
     with (tmp_path / "asked.txt").open("rb") as file:

@@ -189,6 +189,13 @@ def with_dwo_files(
     return found
 
 
+def dwo_files_of(data: bytes, file: str, limits: Limits) -> list[str]:
+    """The paths of the files that ``with_dwo_files`` looks into for what was split off ``data``, the content of
+    ``file``: the package alone, or those that the object names and that are there."""
+    search = _Search(file, None, limits, beside=False, allowed=None)
+    return [str(path) for path in search.paths_for(data)]
+
+
 def has_split_files(folder: Path) -> bool:
     """Whether files of this kind are in it."""
     return any(next(folder.glob(f"*{suffix}"), None) is not None for suffix in _APART)
@@ -249,7 +256,7 @@ class _Search:
         """The files of one code object; those of another build are left out, and told of where ``tell``: of several
         objects a package may be another's."""
         found = []
-        for path in self._paths_for(code):
+        for path in self.paths_for(code):
             try:
                 separate_files.check_same_build(code, self._content(path), self._budget(code, self._content(path)))
                 found.append(self._content(path))
@@ -263,7 +270,8 @@ class _Search:
     def _budget(self, *files: bytes) -> Budget:
         return Budget(self._limits, sum(map(len, files)))
 
-    def _paths_for(self, code: bytes) -> list[Path]:
+    def paths_for(self, code: bytes) -> list[Path]:
+        """The files that are there of what was split off a code object."""
         try:
             units = separate_files.skeletons(code, self._budget(code))
         except SymdError:
