@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import click
 
 from symd import profiles
-from symd.cli.advice import Meant
-from symd.cli.call_files import FilesInAnyOrder, naming_profile, typed_words, with_word
+from symd.cli.advice import Meant, corrected_call
+from symd.cli.call_files import FilesInAnyOrder, call_with, naming_profile, typed_words, with_word
 from symd.cli.options import (
     complete_files,
     demangle_option,
@@ -57,14 +57,18 @@ from symd.model.sources import PathRule
 from symd.model.texts import counted, plural
 from symd.profiles.hot import BY, HotProfile, HotRow, hot, sample_kernels
 from symd.profiles.placed import AddressPlaces, InstructionPlace
-from symd.profiles.resolver import Resolver
+from symd.profiles.resolver import SIMD_WIDTH, Resolver
 from symd.profiles.samples import SampledProfile, Value, shown_name
 from symd.query.demangler import Demangler
+from symd.query.function_names import SymbolsByWord
+from symd.query.function_spellings import spellings
 from symd.system.messages import alike
 
 SHOWN = 20
 """Places that are printed where nobody says how many."""
 _DECIMAL = re.compile(r"\+[0-9]+\]?$")
+_ONE_DASH = re.compile(r"(-kernel(s?)(?:[-_]name)?)(=.*)?", re.DOTALL)
+"""Options of other tools that are read as -k and a name."""
 _NOWHERE = {
     Reason.UNKNOWN_KERNEL: "in an unknown kernel or module",
     Reason.OUTSIDE_TEXT: "outside the code of its kernel or module",
@@ -75,7 +79,9 @@ _NOWHERE = {
 _SHOWN_REASONS = 3
 """Columns of a place, such as stall reasons, that are printed with it."""
 _NAMED_KERNELS = 3
-"""Kernels that are named where none has the name that is asked for."""
+"""Kernels, and modules without a file, that are named where no one kernel has the name that is asked for."""
+_PROFILE = "the profile"
+"""Where an error is that is of the profile, which is named instead."""
 
 
 class _OneKernel(NamedTuple):
@@ -87,10 +93,16 @@ class _OneKernel(NamedTuple):
 
 def _kernel_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     """The name of a kernel. Raises Meant where an option or the path of a file follows, as it does where sums are asked
-    for; a program may be named as its kernel is."""
+    for, and where -kernel is read as -k ernel; a program may be named as its kernel is."""
+    words = typed_words(context)
+    if f"-k{name}" in words and (found := _ONE_DASH.fullmatch(f"-k{name}")):
+        is_sum = not found[3] and (found[2] or words[-1] == found[0])
+        meant = with_word(words, found[1], "--by=kernel" if is_sum else "--kernel")
+        raise Meant(f"No such option {found[1]!r}", context, meant)
+    if name is not None and not name.strip():
+        raise click.BadParameter("the name of a kernel is empty", context, parameter)
     is_path = name is not None and ("/" in name or "." in name) and os.path.isfile(name)  # noqa: PTH113 - which is False of a name that is too long
     if name is not None and (is_path or name.startswith("-")):
-        words = typed_words(context)
         option = next((each for each in parameter.opts if each in words), parameter.opts[0])
         by = "function" if option == "--function" else "kernel"
         raise Meant(f"{option} takes the name of a kernel", context, with_word(words, option, f"--by={by}"))
@@ -149,7 +161,8 @@ def command(
     innermost frame where it was taken; the frames that it was inlined into follow. Samples outside all modules are
     shown on a line of their own, so the shares of --top 0 add up to 100%. If a profile counts stall reasons, each
     place's largest ones are shown with their shares. Exit code 1: PROFILE has samples, but none in a known module
-    (without -m, --by kernel also sums by the names that PROFILE gives its kernels).
+    (without -m, --by kernel also sums by the names that PROFILE gives its kernels), or none in the kernel that
+    --kernel names.
     """
     data = read_input(source, limits, expand=False)
     if name is None:
@@ -164,14 +177,15 @@ def command(
             if (meant := resolver_meant(resolver)) is not None:
                 resolver = meant  # noqa: PLW2901 - the modules stay open
                 places = AddressPlaces(profile, resolver, options)
-            found, profile, one = _summed(profile, places, resolver, by, value, kernel)
-            notes = [] if by == "stall" else [*unresolved_notes(profile, places, resolver, found)]
+            found, profile, one = _summed(profile, places, resolver, by, value, kernel, demangle=demangle)
+            own = places if one is None else places.only({sample.stack[0] for sample in profile.samples})
+            notes = [] if by == "stall" else [*unresolved_notes(profile, own, resolver, found)]
             if by != "stall" and one is None and _is_unclear(profile, places):
                 notes += profile_notes(data, resolver, options, name)
             notes += several_objects_notes(resolver, resolver.differing)
             is_unresolved = bool(found.rows) and all(row.place.reason is not None for row in found.rows)
             nothing = any(row.place.reason is not None for row in found.rows) and not _is_any_known(profile, places)
-            unknown = unknown_names(profile, places) if nothing or server is not None else []
+            unknown = unknown_names(profile, own) if nothing or server is not None else []
             if server is not None:
                 notes += daemon_hints(resolver, unknown)
     rows = _readable(found.rows[: top or None]) if demangle else found.rows[: top or None]
@@ -191,31 +205,63 @@ def command(
 
 
 def _summed(
-    profile: SampledProfile, places: AddressPlaces, resolver: Resolver, by: str, value: str | None, kernel: str | None
+    profile: SampledProfile,
+    places: AddressPlaces,
+    resolver: Resolver,
+    by: str,
+    value: str | None,
+    kernel: str | None,
+    *,
+    demangle: bool,
 ) -> tuple[HotProfile, SampledProfile, _OneKernel | None]:
-    """The sum of a profile, or of what it has in one kernel, and the samples that are counted in it."""
+    """The sum of a profile, or of what it has in one kernel, and the samples that are counted in it. Raises
+    KernelNotFound where no kernel with samples has the name, or several have."""
     found = hot(profile, places, resolver.summary, by, value)
     if kernel is None:
         return found, profile, None
-    name, counted_alone = _samples_in(kernel, profile, sample_kernels(profile, places, resolver.summary))
-    in_it = hot(counted_alone, places, resolver.summary, by, value)
-    return in_it, counted_alone, _OneKernel(name, found.total - in_it.total)
-
-
-def _samples_in(name: str, profile: SampledProfile, kernels: Sequence[str | None]) -> tuple[str, SampledProfile]:
-    """The kernel of that name, which may be demangled, and the profile with its samples alone; ``kernels`` has the one
-    of each sample. Raises KernelNotFound where there is none, or several."""
+    kernels = sample_kernels(profile, places, resolver.summary)
     counts = Counter(each for each in kernels if each)
-    plain = {} if name in counts else Demangler().names(sorted(counts))
-    meant = [each for each in counts if name in (each, plain.get(each), plain.get(each, "").partition("(")[0])]
-    if len(meant) == 1:
-        return meant[0], replace(
-            profile, samples=[sample for sample, each in zip(profile.samples, kernels, strict=True) if each in meant]
-        )
-    near = meant or alike(name, [*counts])
-    there = ", ".join(each for each, _ in counts.most_common(_NAMED_KERNELS))
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it has samples in {there}" if there else ""
-    raise KernelNotFound(f"the profile has no samples in a kernel {name!r}", hint=hint)
+    meant = [kernel] if kernel in counts else SymbolsByWord(counts).meant_by(SIMD_WIDTH.sub("", kernel))
+    if len(meant) != 1:
+        has_unknown = any(each is None for each in kernels) and bool(resolver.unknown)
+        raise _no_kernel(kernel, meant, counts, resolver.wanted() if has_unknown else [], demangle=demangle)
+    alone = [sample for sample, each in zip(profile.samples, kernels, strict=True) if each == meant[0]]
+    profile = replace(profile, samples=alone)
+    in_it = hot(profile, places, resolver.summary, by, value)
+    return in_it, profile, _OneKernel(_shown_names(meant, demangle=demangle)[0], found.total - in_it.total)
+
+
+def _no_kernel(
+    name: str, meant: Sequence[str], counts: Counter[str], unknown: Sequence[str], *, demangle: bool
+) -> KernelNotFound:
+    """Why no one kernel of those in ``counts`` has the name; ``unknown`` are modules that were not given, which may
+    have it."""
+    if meant:
+        shown = _shown_names(meant[:_NAMED_KERNELS], demangle=demangle)
+        said = f"{len(meant)} kernels with samples are called {name!r}"
+        return KernelNotFound(said, where=_PROFILE, hint=_did_you_mean(name, shown))
+    spelled = {text: each for each in sorted(counts) for text in spellings(each)}
+    near = _shown_names([*dict.fromkeys(spelled[each] for each in alike(name, [*spelled]))], demangle=demangle)
+    there = ", ".join(_shown_names([each for each, _ in counts.most_common(_NAMED_KERNELS)], demangle=demangle))
+    hints = [_did_you_mean(name, near)] if near else []
+    if unknown:
+        of = " or ".join(unknown[:_NAMED_KERNELS])
+        hints.append(f"no module was given for {of}; write {call_with(['-m', 'FILE'])}")
+    elif there and not near:
+        hints.append(f"it has samples in {there}")
+    known = "are known to be " if unknown else ""
+    return KernelNotFound(f"no samples {known}in a kernel {name!r}", where=_PROFILE, hint="; ".join(hints))
+
+
+def _did_you_mean(name: str, meant: Sequence[str]) -> str:
+    called = corrected_call(name, meant)
+    return f"did you mean {' or '.join(meant)}?{f' Write {called}' if called else ''}"
+
+
+def _shown_names(names: Sequence[str], *, demangle: bool) -> list[str]:
+    """The names of kernels, with ``demangle`` as they are written in the source."""
+    plain = Demangler().names(names) if demangle else {}
+    return [plain.get(each, each) for each in names]
 
 
 def _source_files(found: HotProfile) -> set[str]:
@@ -261,7 +307,7 @@ def _is_unclear(profile: SampledProfile, places: AddressPlaces) -> bool:
 
 def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
     """A place as an object; ``share`` is its part of the profile, from 0 to 1, ``caller_share`` the part of the place
-    that is ``inlined_into`` what is named, and ``values`` are by the names of their columns."""
+    that is ``inlined_into`` what is named, None where nothing is, and ``values`` are by the names of their columns."""
     place = row.place
     return {
         "share": row.weight / found.total if found.total else 0.0,
@@ -277,7 +323,7 @@ def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
             {"function": frame.function or frame.linkage_name, "file": frame.file, "line": frame.line}
             for frame in row.callers
         ],
-        "caller_share": row.caller_weight / row.weight if row.weight else 0.0,
+        "caller_share": row.caller_weight / row.weight if row.callers and row.weight else None,
         "other_callers": row.other_callers,
         "values": {kind.name: value for kind, value in zip(found.columns.columns, row.values, strict=True)},
         "reason": None if place.reason is None else place.reason.name,

@@ -50,7 +50,8 @@ _BY_OPTIONS: Final = {
         f"{dashes}{each}"
         for each in words.split()
         for dashes in ("-", "--")
-        if (len(each) > 2 or dashes == "--") and f"{dashes}{each}" not in ("--kernel", "--function")
+        if (len(each) > 2 or dashes == "--")
+        and f"{dashes}{each}" not in ("--kernel", "--function", "-kernel", "-kernels")
     )
     for by, words in _BY.items()
 }
@@ -73,7 +74,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "--csv", "--json"),
     _OptionOfOthers("hot", "--nodecount -nodecount --head --count --lines-limit", "-n"),
     _OptionOfOthers("hot profile", "--sample_index --sample-index", "--value"),
-    _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
+    _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and --kernel NAME counts only one kernel"),
     _OptionOfOthers("profile", "-f -t -T --type --output-format --export-format --as --export", "--to"),
     _OptionOfOthers("info names lines listing symbolize hot", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
     _OptionOfOthers("hot profile view", "--object", None, "symd extract FILE DIR writes each code object to a file of its own; give the one that ran"),
@@ -226,12 +227,15 @@ def _value_of(option: str, typed: Sequence[str]) -> str:
 def _one_function(option: str, typed: Sequence[str]) -> Advice:
     """The call that lists a function with its samples, as ``pprof -list=FUNCTION`` does."""
     name = _value_of("-list" if option == "-l" else option, typed)  # click says the first letter of -list
-    if not name and not option.endswith("list"):
-        return NOTHING
     found = profile_among(typed)
     module = behind(parted(typed), "-m", "--module") or found.module
     shown = found.profile or next((each for each in found.files if each != module), "PROFILE")
     return Advice("write", ["listing", "--function", name or "NAME", "--profile", shown, module])
+
+
+def _samples_of_kernel(option: str, typed: Sequence[str]) -> Advice:
+    """The call that counts the samples of one kernel, where an option names it."""
+    return Advice("write", with_word(typed, option, "--kernel")) if _value_of(option, typed) else NOTHING
 
 
 def _of_two(_option: str, typed: Sequence[str]) -> Advice:
@@ -257,7 +261,8 @@ _CALLS: Final[tuple[tuple[str, str, Callable[[str, Sequence[str]], Advice]], ...
     ("hot", "-S -source --source --annotate --with-source --show-source", lambda _, typed: Advice("for samples beside the source, write", profile_among(typed).listing())),
     ("annotate", "-p --profile", lambda _, typed: Advice("for samples write", profile_among(typed).listing())),
     ("hot view", "-html --html", _page),
-    ("hot", "-l -list --list -kernel --func --symbol --symbols -focus --focus --kernel-name", _one_function),
+    ("hot", "-l -list --list", _one_function),
+    ("hot", "--func --symbol --symbols -focus --focus --kernel-name", _samples_of_kernel),
     ("listing lines view info names hot profile", "-diff --diff -compare --compare -diff_base --diff_base --diff-base", _of_two),
     ("info", "--kernel --function --symbol", _one_kernel),
     ("slim", "-f", _of_eu_strip),

@@ -17,7 +17,7 @@ from symd.errors import BadQuery
 from symd.model.answers import Frame, Reason
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.profiles.placed import AddressPlaces, InstructionPlace, SampleColumns, sample_columns
-from symd.profiles.resolver import is_code_file, module_file_name
+from symd.profiles.resolver import SIMD_WIDTH, is_code_file, module_file_name
 from symd.profiles.samples import (
     SampledAddress,
     SampledModule,
@@ -111,9 +111,15 @@ def hot(
 def sample_kernels(
     profile: SampledProfile, addresses: AddressPlaces | None, summary: Callable[[str], ModuleSummary]
 ) -> list[str | None]:
-    """The kernel that each sample of a profile lies in, as a sum by kernels names it."""
+    """The kernel that each sample of a profile lies in, as a sum by kernels names it, but without the SIMD width of
+    one that no module has; None for a module that is not known."""
     naming = _PlaceNames(profile, addresses, summary, "kernel")
-    return [naming.of(sample.stack[0] if sample.stack else None)[0].kernel for sample in profile.samples]
+    places = (naming.of(sample.stack[0] if sample.stack else None)[0] for sample in profile.samples)
+    return [place.kernel if place.reason is None else _unknown_kernel(place.kernel) for place in places]
+
+
+def _unknown_kernel(name: str | None) -> str | None:
+    return None if name is None or is_code_file(name) else SIMD_WIDTH.sub("", name)
 
 
 def _stalls(profile: SampledProfile, columns: SampleColumns, value: str | None) -> HotProfile:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -196,6 +197,12 @@ class AddressPlaces:
         """The reason of the answer to the address with that number; None where it lies in no text that is known."""
         answers, at = self._answers.get(number, (None, 0))
         return None if answers is None else answers[at].reason
+
+    def only(self, numbers: Collection[int]) -> AddressPlaces:
+        """The same answers, with ``places`` for the addresses with these numbers alone."""
+        found = copy(self)
+        found.places = {number: place for number, place in self.places.items() if number in numbers}
+        return found
 
     def _all(self) -> dict[int, InstructionPlace | Reason]:
         batch = AddressBatch()

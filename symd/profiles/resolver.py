@@ -27,7 +27,7 @@ from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.model.texts import in_utf8
 from symd.query.function_names import SymbolsByWord
 
-_SIMD = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
+SIMD_WIDTH = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
 """How unitrace ends the name of a kernel."""
 _CODE_FILE = re.compile(r".+\.(?:co|hsaco|cubin|fatbin|zebin|dbg|elf|so|o|bin|out|exe)", re.DOTALL)
 """What files with code are called, and hardly any function."""
@@ -334,7 +334,7 @@ class Resolver:
     def kernel_with_width(self, name: str) -> LookupTarget | Reason:
         """``kernel`` where a name may end with the SIMD width that it was compiled for."""
         found = self.kernel(name)
-        return self.kernel(_SIMD.sub("", name)) if found is Reason.UNKNOWN_KERNEL else found
+        return self.kernel(SIMD_WIDTH.sub("", name)) if found is Reason.UNKNOWN_KERNEL else found
 
     def section(self, name: str) -> LookupTarget | Reason:
         """The section of that name in a module that no identity was given to."""

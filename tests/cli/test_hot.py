@@ -271,6 +271,95 @@ def test_a_kernel_is_named_as_the_source_has_it(run: Run) -> None:
     assert run(*call, "raycast") == run(*call, "raycast(float*, int, float3)") == mangled
 
 
+NAMED = {
+    "_ZN12_GLOBAL__N_14copyEPf": (2, ("(anonymous namespace)::copy", "copy", "copy(float *)")),
+    "_Z3addIfEvPT_": (4, ("add<float>", "void add<float>(float*)")),
+    "_Z3addIiEvPT_": (8, ("add<int>", "_Z3addIiEvPT_")),
+    "_Z7raycastPfi6float3": (16, ("raycast(float*,int,float3)", "raycast( float *, int, float3 )", "raycast")),
+    "main::{lambda(int)#1}": (32, ("main::{lambda(int)#1}",)),
+}
+"""Kernels as the Itanium ABI writes them, their samples, and how a source does."""
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Path:
+    """A profile of the kernels, each with its samples."""
+    profile = tmp_path / "named.folded"
+    profile.write_text("".join(f"[{name}+0x10] {count}\n" for name, (count, _) in NAMED.items()))
+    return profile
+
+
+@pytest.mark.parametrize(("kernel", "asked"), [(kernel, each) for kernel, (_, own) in NAMED.items() for each in own])
+def test_a_kernel_has_the_names_that_it_has_everywhere(run: Run, named: Path, kernel: str, asked: str) -> None:
+    head = run("hot", named, "--kernel", asked).out.splitlines()[0]
+    assert f"{named}, kernel {kernel}: {NAMED[kernel][0]} samples, none resolved;" in head
+
+
+def test_a_name_that_several_kernels_have_is_answered_with_these(run: Run, named: Path) -> None:
+    said = run("hot", named, "-k", "add")
+    assert (said.code, said.out) == (1, "")
+    assert said.err == (
+        f"symd: {named}: 2 kernels with samples are called 'add' (did you mean _Z3addIfEvPT_ or _Z3addIiEvPT_?"
+        f" Write symd hot {named} -k _Z3addIfEvPT_ or symd hot {named} -k _Z3addIiEvPT_)\n"
+    )
+
+
+def test_the_kernel_of_a_heading_is_readable_when_asked(run: Run, named: Path) -> None:
+    require("c++filt")
+    head = run("hot", "-C", "-k", "raycast", named).out.splitlines()[0]
+    assert f"{named}, kernel raycast(float*, int, float3): 16 samples" in head
+    said = run("hot", "-C", "-k", "add", named).err
+    assert "did you mean void add<float>(float*) or void add<int>(int*)? Write symd hot -C -k 'void add<float>" in said
+    assert "did you mean raycast(float*, int, float3)? Write" in run("hot", "-C", "-k", "raycst", named).err
+
+
+def test_an_empty_name_is_no_kernel(run: Run, named: Path) -> None:
+    for empty in ("", " "):
+        said = run("hot", "-k", empty, named)
+        assert (said.code, "the name of a kernel is empty" in said.err) == (2, True)
+
+
+def test_a_kernel_may_be_in_a_module_that_was_not_given(run: Run) -> None:
+    for name, missing in (("kernels.pb.gz", "shade.co or f77ae1e9"), ("stacks.folded", "shade.co;")):
+        profile = SAMPLES / name
+        said = run("hot", "-k", "shade", profile)
+        assert (said.code, said.out) == (1, "")
+        assert said.err.startswith(
+            f"symd: {profile}: no samples are known to be in a kernel 'shade' (no module was given for {missing}"
+        )
+        assert said.err.endswith(f"; write symd hot -m FILE -k shade {profile})\n")
+    given = run("hot", "-m", AMD, "-k", "shade", SAMPLES / "stacks.folded")
+    assert (given.code, ", kernel _Z5shadePfPKfi: 9 samples in " in given.out) == (0, True), given
+
+
+def test_a_kernel_that_no_module_has_is_named_without_its_width(run: Run) -> None:
+    """stalls.csv has denoise[SIMD16 {64; 1; 1} {16; 1; 1}]."""
+    said = run("hot", "-k", "denoise", SAMPLES / "stalls.csv")
+    assert "stalls.csv, kernel denoise: 6 Events, none resolved" in said.out
+    assert "write symd hot -m FILE -k denoise " in said.err
+
+
+def test_notes_are_of_the_kernel_alone(run: Run, tmp_path: Path) -> None:
+    profile = tmp_path / "a.folded"
+    profile.write_text("[smooth+0x99990] 5\n[smooth+0x291] 2\n[denoise+0x10] 3\n")
+    notes = {kernel: run("hot", "-m", ZEBIN, "-k", kernel, profile).err for kernel in ("smooth", "denoise")}
+    assert "[smooth+0x99990] is past the end of smooth" in notes["smooth"]
+    assert "1 of 1 addresses are not at an instruction boundary" in notes["smooth"]
+    assert notes["denoise"] == ""
+
+
+def test_what_has_no_caller_has_no_share_of_one(run: Run) -> None:
+    for by in ("line", "instruction", "function", "file", "kernel", "stall"):
+        rows = run("hot", "--json", "-n", "0", "--by", by, "-m", ZEBIN, SAMPLES / "stalls.csv").json
+        assert all((row["caller_share"] is None) == (row["inlined_into"] == []) for row in rows)
+        assert any(row["inlined_into"] for row in rows) == (by in ("line", "instruction"))
+
+
+def test_the_help_says_that_a_kernel_without_samples_is_an_exit_code(run: Run) -> None:
+    said = " ".join(run("hot", "--help").out.split())
+    assert re.search(r"Exit code 1: [^.]*none in the kernel that --kernel names\.", said)
+
+
 def test_the_places_that_are_shown_and_left_are_those_of_the_heading(run: Run, tmp_path: Path) -> None:
     for text, lost in (("smooth+0x290 9\nsmooth+0x0 8\nx+0x1 7\n", "29.2"), ("smooth+0x290 9\nx+0x1 7\n", "43.8")):
         (tmp_path / "s.folded").write_text(text)
@@ -417,7 +506,8 @@ def test_the_other_callers_of_a_line_are_counted_and_the_largest_has_its_share(r
     with profile.open("a") as file:
         file.write("mean (a.c:3) 12\n")
     assert run("hot", profile).out.splitlines()[-1].endswith("a.c:3 mean (60% not inlined), and 3 other callers")
-    assert run("hot", "--json", profile).json[0]["caller_share"] == 0.6
+    (row,) = run("hot", "--json", profile).json
+    assert (row["inlined_into"], row["caller_share"]) == ([], None)
     profile.write_text("k (a.c:7);mean (a.c:3)_[i] 1\n")
     assert run("hot", profile).out.splitlines()[-1].endswith("a.c:3 mean < k:7")
     assert run("hot", "--json", profile).json[0]["caller_share"] == 1

@@ -126,8 +126,33 @@ OPTIONS = {
     "pprof's callees": (("hot", "--cum", PPROF), f"'--cum'; without it: symd hot -m FOLDER {PPROF} (see"),
     "pprof's focus": (
         ("hot", "--focus", "x", PPROF),
-        f"'--focus'; write symd listing --function x --profile {PPROF} FILE (see",
+        f"'--focus'; write symd hot -m FOLDER --kernel x {PPROF} (see",
     ),
+    "a kernel by one dash": (
+        ("hot", "-kernel", "smooth", "-m", ZEBIN, STALLS),
+        f"No such option '-kernel'; write symd hot --kernel smooth -m {ZEBIN} {STALLS} (see",
+    ),
+    "a kernel by one dash in one word": (
+        ("hot", "-kernel=smooth", "-m", ZEBIN, STALLS),
+        f"No such option '-kernel'; write symd hot --kernel=smooth -m {ZEBIN} {STALLS} (see",
+    ),
+    "kernels by one dash": (
+        ("hot", "-kernels", "-m", ZEBIN, STALLS),
+        f"No such option '-kernels'; write symd hot --by=kernel -m {ZEBIN} {STALLS} (see",
+    ),
+    "kernels by the dash of one, at the end": (
+        ("hot", "-m", ZEBIN, STALLS, "-kernel"),
+        f"No such option '-kernel'; write symd hot -m {ZEBIN} {STALLS} --by=kernel (see",
+    ),
+    "a kernel's name": (
+        ("hot", "--kernel-name", "smooth", "-m", ZEBIN, STALLS),
+        f"'--kernel-name'; write symd hot --kernel smooth -m {ZEBIN} {STALLS} (see",
+    ),
+    "a function of a profile": (
+        ("hot", "--func=smooth", "-m", ZEBIN, STALLS),
+        f"'--func'; write symd hot --kernel=smooth -m {ZEBIN} {STALLS} (see",
+    ),
+    "no kernel's name": (("hot", "-k", "", STALLS), ": the name of a kernel is empty (see"),
     "pprof's page": (("hot", "--http", ":80", PPROF), f"'--http'; write symd view FILE --profile {PPROF} (see"),
     "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot -m FOLDER --json {PPROF} (see"),
     "an option that is like none": (("hot", "--gpu", PPROF), f"'--gpu'; without it: symd hot -m FOLDER {PPROF} (see"),
