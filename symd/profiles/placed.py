@@ -199,7 +199,7 @@ class AddressPlaces:
         return None if answers is None else answers[at].reason
 
     def only(self, numbers: Collection[int]) -> AddressPlaces:
-        """The same answers, with ``places`` for the addresses with these numbers alone."""
+        """Returns a copy whose ``places`` are those of the addresses with these numbers; all else is the same."""
         found = copy(self)
         found.places = {number: place for number, place in self.places.items() if number in numbers}
         return found
