@@ -141,7 +141,7 @@ NEXT = {
     "a table": (("hot", "--csv", STALLS), f"; write symd hot -m FILE --json {STALLS} (see"),
     "a function of a profile": (
         ("hot", "--func", "k", STALLS),
-        f"symd listing --function k --profile {STALLS} FILE (see",
+        f"symd hot -m FILE --kernel k {STALLS} (see",
     ),
     "a port": (("serve", "--port", "80"), "; write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers) (see"),
     "a profile without OUT": (
