@@ -328,5 +328,5 @@ def _fits(kind: str, value: str) -> bool:
     if kind in ("place", "start", "end"):
         return is_place(value)
     if kind in ("line", "column", "after"):
-        return value.isdecimal()
+        return re.fullmatch(r"[0-9]{1,9}", value) is not None
     return not value.startswith("-") and (kind != "function" or not (is_number(value) or files_among([value])))

@@ -272,3 +272,10 @@ def test_a_disassembly_without_options_of_lldb_is_a_listing(run: Run, words: tup
 @pytest.mark.parametrize("call", ["b", "continue", "step"])
 def test_a_command_of_one_word_is_none_of_these(run: Run, call: str) -> None:
     assert f"no verb '{call}'" in run(call).err
+
+
+@pytest.mark.parametrize("typed", [("disassemble", "-c"), ("breakpoint", "set", "-f", "shade.cl", "-l")], ids=" ".join)
+def test_a_number_of_any_length_is_refused_as_others_are(run: Run, typed: tuple[str, ...]) -> None:
+    done = run(*typed, "9" * 5000, SHADE)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("symd: ")
