@@ -248,9 +248,11 @@ _PARTS = frozenset(("--around", "--start-address", "--stop-address"))
 """Options for a part of the code, which no page shows alone."""
 _FLAGS = frozenset(("--html", "-html", "--by-address"))
 """Options without a value that are in front of a function's name in calls of these."""
+_FUNCTIONS = ("-k", "--kernel", "--function", "-s", "--symbol")
+"""Options for a function in calls about code or samples."""
 _OF_PAGES = {
-    **dict.fromkeys(("-k", "--function", "-s", "--symbol"), "--kernel"),
-    **{each: each for each in ("--kernel", "--map", "--source-root", "--server")},
+    **dict.fromkeys(_FUNCTIONS, "--kernel"),
+    **{each: each for each in ("--map", "--source-root", "--server")},
 }
 """Options of verbs about code or samples, and what they are called for a page."""
 
@@ -273,9 +275,8 @@ def samples_on_code(words: Sequence[str]) -> list[str]:
 
 
 _MODULE = ("-m", "--module")
-_FUNCTIONS = ("-k", "--kernel", "--function", "-s", "--symbol")
 _PROFILES = ("-i", "-p", "--profile")
-"""Options for a module, for the function and for the profile in calls that annotate."""
+"""Options for a module, and for the profile, in calls that annotate."""
 
 
 def word_for_modules(profile: str) -> str:
