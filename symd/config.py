@@ -81,22 +81,15 @@ class Limits(NamedTuple):
     folder_bytes: int = 512 * MIB
     """The largest file that is taken from a watched folder, of those that a running process has mapped, and module of
     its memory."""
-    attach_bytes: int = 16384 * MIB
-    """Bytes of a running process's memory that are searched for modules."""
     capture_bytes: int = 16384 * MIB
     """What one run of a captured program may add to the folder of its captures: modules, and the lines about them."""
     idle_seconds: float = 300.0
     """The longest a stream may be silent while the daemon waits for its next message."""
-    cold_questions: int = 32
-    """Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made
-    first."""
     bytes_in_flight: int = 160 * MIB
     """Large messages that the daemon holds at a time: requests until they are answered, responses until they are
     taken."""
     client_bytes_in_flight: int = 96 * MIB
     """Large messages that the daemon holds at a time for one client."""
-    request_bytes: int = 8 * MIB
-    """The largest request that is no batch, no upload and no grab; that of a watch too."""
     response_bytes: int = 96 * MIB
     """The largest response, or message of a stream."""
     daemon_memory: int = 320 * MIB

@@ -24,7 +24,7 @@ from symd.config import Limits
 from symd.errors import SymdError, Unsupported
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
-from symd.formats.containers import UnpackedModule, compressed_bundle, file_part
+from symd.formats.containers import UnpackedModule, compressed_bundle, uri
 from symd.formats.containers.amd.core_state import LoadedObject, listed_names
 from symd.formats.containers.intel import igc_debug
 from symd.formats.containers.nvidia import fatbin
@@ -75,7 +75,7 @@ def loaded_objects(
 
 def _list_address(process: RunningProcess, mapping: MemoryMapping, limits: Limits, budget: Budget) -> int | None:
     """The address of ``_amdgpu_r_debug`` in the process; None if the runtime does not have it where it should."""
-    library = read_part(file_part.CodeObjectUri(mapping.file), limits, lambda _: process.open_file(mapping))
+    library = read_part(uri.CodeObjectUri(mapping.file), limits, lambda _: process.open_file(mapping))
     image = elf.parse(library, budget)
     table = image.by_name.get(".dynsym")
     symbols = image.symbols(table) if table else []
@@ -91,10 +91,10 @@ def _content(process: RunningProcess, name: str, limits: Limits) -> bytes | None
     """The bytes that a code object URI names, as the process sees them."""
     try:
         if name.startswith(_MEMORY):
-            address, size = file_part.memory_range(name)
+            address, size = uri.memory_range(name)
             data = process.read(address, size) if size <= limits.folder_bytes else b""
             return data if len(data) == size else None
-        return read_part(file_part.parse_uri(name), limits, process.open_path)
+        return read_part(uri.parse_uri(name), limits, process.open_path)
     except (OSError, SymdError):
         return None
 
@@ -177,7 +177,7 @@ class Attachment:
                 f"memory: passed over {counted(counts.damaged, 'beginning')} of modules: freed, or being written"
             )
         for limit in sorted(counts.limits):
-            why = "raise it with --limit attach_bytes=VALUE" if limit == "attach_bytes" else "the time was over"
+            why = f"at most {ATTACH_BYTES:,} are" if limit == "attach_bytes" else "the time was over"
             self.notes.append(f"memory: {counts.unsearched:,} bytes were not searched ({why})")
 
     def _mapped(self, mappings: Sequence[MemoryMapping]) -> Iterator[ModuleFound]:
@@ -310,6 +310,8 @@ def _now() -> int:
 
 ATTACH_SECONDS: Final = 60.0
 """Time that the memory of a running process is searched, and what its runtime lists is read."""
+ATTACH_BYTES: Final = 16 << 30
+"""Bytes of a running process's memory that are searched for modules."""
 Read = Callable[[int, int], bytes]
 """Offset and size to bytes, fewer where there are no more."""
 MAGICS: Final = (elf.MAGIC, igc_debug.MAGIC, compressed_bundle.MAGIC, fatbin.MAGIC)
@@ -401,7 +403,7 @@ class MemorySearch:
                     yield found
 
     def _is_over(self, size: int) -> bool:
-        if self.counts.searched + size > self._limits.attach_bytes:
+        if self.counts.searched + size > ATTACH_BYTES:
             self.counts.limits.add("attach_bytes")
         return self._is_late() or bool(self.counts.limits)
 

@@ -15,12 +15,12 @@ from typing import Final
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, SymdError
 from symd.formats import containers, elf
-from symd.formats.containers import archive, compressed_file, file_part, host_elf
+from symd.formats.containers import archive, compressed_file, host_elf, uri
 from symd.formats.elf.constants import ET_DYN, ET_EXEC, SHN_XINDEX
 from symd.system.messages import os_error_text
 
 
-def read_part(place: file_part.CodeObjectUri, limits: Limits, open_path: Callable[[str], int]) -> bytes:
+def read_part(place: uri.CodeObjectUri, limits: Limits, open_path: Callable[[str], int]) -> bytes:
     """The bytes. Raises InvalidInput where they cannot be had whole, LimitExceeded for too many."""
     try:
         descriptor = open_path(place.path)
@@ -42,14 +42,14 @@ def read_part(place: file_part.CodeObjectUri, limits: Limits, open_path: Callabl
         os.close(descriptor)
 
 
-def _read(descriptor: int, size: int, place: file_part.CodeObjectUri) -> bytes:
+def _read(descriptor: int, size: int, place: uri.CodeObjectUri) -> bytes:
     try:
         return os.pread(descriptor, size, place.offset or 0)
     except OSError as error:
         raise _unreadable(place, error) from error
 
 
-def _unreadable(place: file_part.CodeObjectUri, error: OSError) -> InvalidInput:
+def _unreadable(place: uri.CodeObjectUri, error: OSError) -> InvalidInput:
     reason = os_error_text(error)
     return InvalidInput(f"cannot read the file: {reason}", where=place.path)
 

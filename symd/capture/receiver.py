@@ -43,7 +43,7 @@ from symd.capture.records import Record, RecordEvents, RecordKind, parse_record,
 from symd.capture.run_folder import RunFolder, abandoned, listen, written_at
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, PermissionDenied, SymdError
-from symd.formats.containers import file_part
+from symd.formats.containers import uri
 from symd.model.captures import CapturedProcess, CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 
 _log: Final = logging.getLogger("symd.capture")
@@ -358,7 +358,7 @@ class Receiver:
     def _part_of_file(self, source: str, user: int) -> bytes:
         """Device code that a program of ``user`` brought along in a file, which that user may read. Raises what parsing
         the URI and reading raise, Malformed for other bytes."""
-        data = read_part(file_part.parse_uri(source), self._limits, partial(opened, user))
+        data = read_part(uri.parse_uri(source), self._limits, partial(opened, user))
         if not is_device_code(data):
             raise Malformed("what it names is not device code", where="captured record")
         return data

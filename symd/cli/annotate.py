@@ -26,7 +26,7 @@ from symd.engine.files.module import open_symbolizer
 from symd.engine.files.opened_file import OpenedFile
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify
-from symd.formats.containers.file_part import parse_uri
+from symd.formats.containers.uri import parse_uri
 from symd.model.addresses import ByAddress, ObjectAddress, Query
 from symd.model.answers import Answer, Reason
 from symd.query.demangler import Demangler

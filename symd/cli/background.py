@@ -23,7 +23,7 @@ from symd.config import audit_file, own_socket
 from symd.errors import StoreUnavailable, SymdError, Unavailable
 from symd.system.messages import complain, os_error_text
 from symd.system.private_files import make_folder, open_private
-from symd.system.process.background import BackgroundProgram
+from symd.system.process.programs import BackgroundProgram
 
 _START_SECONDS: Final = 60.0
 """How long a start may take: it takes two seconds over thousands of modules, and more where a disk or a database is

@@ -18,8 +18,8 @@ from symd.engine.files.input import read_input
 from symd.errors import NoDebugData, UnknownFormat
 from symd.formats import elf
 from symd.formats.containers import archive, spirv
-from symd.formats.containers.file_part import is_uri
 from symd.formats.containers.intel import igc_debug
+from symd.formats.containers.uri import is_uri
 from symd.formats.spirv_rules import Device, check
 from symd.formats.spirv_rules.module import PRODUCTS
 from symd.model.grabs import Grabbed, GrabRequest, name_for_compiler

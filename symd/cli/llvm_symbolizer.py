@@ -44,7 +44,7 @@ from symd.config import DEFAULT_LIMITS
 from symd.errors import InvalidInput, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Answer, Reason
-from symd.system.process.foreground import Dialogue, answer_of
+from symd.system.process.programs import Dialogue, answer_of
 
 NAME = "llvm-symbolizer"
 STYLES: Mapping[str, Written] = {"LLVM": llvm_text, "GNU": gnu_text, "JSON": llvm_json}

@@ -30,7 +30,7 @@ from symd.engine.files.input import AllowedFiles, read_input
 from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.engine.files.module import open_symbolizer
 from symd.errors import InvalidInput, ToolMissing, extra_hint
-from symd.formats.containers import file_part
+from symd.formats.containers import uri
 from symd.model.sources import PathRule, SourceText
 from symd.server.mcp.tools import AskedModule, Tools
 from symd.system.messages import os_error_text
@@ -168,7 +168,7 @@ def _check(file: str, allowed: AllowedFiles) -> None:
 
 
 def _path_of(file: str) -> str:
-    return file_part.parse_uri(file).path if file_part.is_uri(file) else file
+    return uri.parse_uri(file).path if uri.is_uri(file) else file
 
 
 def _allowed_files_text(allowed: AllowedFiles) -> str:

@@ -290,26 +290,21 @@ TIME: Final = LimitKind("a time", _SECONDS, 0.001, 2_000_000, "seconds, or with 
 _INT32: Final = (1 << 31) - 1
 _WORKER: Final = 128 * MIB
 """Less address space, and Python with its libraries does not start."""
-_MESSAGE: Final = 64 * MIB
-"""The largest message on the wire (``server.messages.MAX_REQUEST``)."""
 _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
     {
         "build_memory": (_WORKER, SIZE.highest),
         "driver_memory": (_WORKER, SIZE.highest),
         "daemon_memory": (_WORKER, SIZE.highest),
-        "request_bytes": (1, _MESSAGE),
         "free_disk": (0, SIZE.highest),
         "connections": (1, _INT32),
         "calls_per_connection": (1, _INT32),
-        "cold_questions": (1, 1024),
     }
     | dict.fromkeys(("aliases", "contexts"), (0, COUNT.highest))
 )
-"""Lowest and highest value of the limits that have others than their kind: 0 where "none" is sensible; threads; what
-gRPC counts in 32 bits."""
+"""Lowest and highest value of the limits that have others than their kind: 0 where "none" is sensible; what gRPC counts
+in 32 bits."""
 _SMALLER_FIRST: Final = (
     ("client_bytes_in_flight", "bytes_in_flight", "one client can never have its share"),
-    ("request_bytes", "client_bytes_in_flight", "a request that is allowed is refused as BUSY, always"),
     ("response_bytes", "client_bytes_in_flight", "a response that is allowed is refused as BUSY, always"),
     ("bytes_in_flight", "daemon_memory", "calls are ended for want of memory before the limit is reached"),
     ("module_size", "store_size", "a module that is allowed does not fit into the store"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 import click
 
 from symd.errors import InvalidInput
-from symd.formats.containers import file_part
+from symd.formats.containers import uri
 from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
 from symd.model.json import to_json
 from symd.model.texts import counted
@@ -198,6 +198,6 @@ def check_output_is_not_input(targets: Iterable[Path | str | None], files: Itera
 def path_of(file: str) -> str:
     """The path in a code object URI; anything else as it is."""
     try:
-        return file_part.parse_uri(file).path if file_part.is_uri(file) else file
+        return uri.parse_uri(file).path if uri.is_uri(file) else file
     except InvalidInput:
         return file  # its reader reports what is wrong

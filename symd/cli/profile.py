@@ -48,7 +48,7 @@ from symd.engine.files.listing_sources import allowed_folders, unused_rules, wit
 from symd.engine.files.module import open_symbolizer
 from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
-from symd.formats.containers.file_part import parse_uri
+from symd.formats.containers.uri import parse_uri
 from symd.model.sources import PathRule
 from symd.profiles import EXPORTS, Converted, NamedModule, Report, Resolver, profile_format
 from symd.profiles.placed import AddressPlaces, PlacedSamples, placed

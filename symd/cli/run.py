@@ -29,7 +29,7 @@ from symd.model.texts import counted
 from symd.system.atomic_output import make_inside, writing
 from symd.system.messages import complain, os_error_text
 from symd.system.private_files import make_folder
-from symd.system.process.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
+from symd.system.process.programs import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.system.symlinks import still_resolved
 
 NOT_EXECUTABLE = 126

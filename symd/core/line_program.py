@@ -286,13 +286,16 @@ class LineProgramRows(ByteReader):
                 self._emit(address, file, line, column, is_stmt | named | _IMPLIED, context, name)
                 named = 0
 
-            if opcode >= opcode_base:  # special (6.2.5.1), which ends as DW_LNS_copy does
+            if opcode >= opcode_base:  # special (6.2.5.1)
                 operand = (opcode - opcode_base) // line_range
                 line = (line + line_base + (opcode - opcode_base) % line_range) & _U32
                 operand += op_index
                 address = (address + step * (operand // max_ops)) & _U64
                 op_index = operand % max_ops
-            if opcode >= opcode_base or opcode == _COPY:
+                self._emit(address, file, line, column, is_stmt | named | marks, context, name)
+                named = marks = 0
+                call_set = False
+            elif opcode == _COPY:
                 self._emit(address, file, line, column, is_stmt | named | marks, context, name)
                 named = marks = 0
                 call_set = False

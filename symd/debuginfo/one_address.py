@@ -17,6 +17,7 @@ from symd.core import text_layout
 from symd.core.byte_reader import Names, StringReader
 from symd.core.inlined_calls import InlinedCalls
 from symd.debuginfo import ptx_text
+from symd.debuginfo.address_scopes import NO_FUNCTION, NO_PARENT, AddressScopes
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, may_have_texts, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import (
@@ -29,11 +30,10 @@ from symd.debuginfo.dwarf.units import (
     read_units,
     units_for_addresses,
 )
-from symd.debuginfo.plain_scopes import NO_FUNCTION, NO_PARENT, PlainScopes
 from symd.debuginfo.relocation import LinearLayout, linear_layout, relocated
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
-from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NeedsIndex, PlainAnswer, PlainFrame
+from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, AnswerTuple, FrameTuple, NeedsIndex
 from symd.model.light_typing import NamedTuple, NoReturn
 
 _MAX_UNIT_BYTES = 1 << 20
@@ -43,7 +43,7 @@ _MAX_STEPS = 1 << 19
 _WIDTH = len(core.SCOPE_COLUMNS)
 
 
-def answer_at(code: CodeObject, section: int, offset: int, limits: Limits) -> PlainAnswer:
+def answer_at(code: CodeObject, section: int, offset: int, limits: Limits) -> AnswerTuple:
     """The answer at a byte of text, by the number of its section. Raises NeedsIndex where the whole index has to say,
     and SymdError for debug data that cannot be read."""
     is_read = code.debug.has_units or code.debug is DebugScheme.LINE_ONLY
@@ -138,7 +138,7 @@ class _AddressReading:
         ends = self._lines.rows.ends
         return zip((0, *ends), ends, strict=False)
 
-    def answer(self) -> PlainAnswer:
+    def answer(self) -> AnswerTuple:
         """The answer at the address. Raises NeedsIndex."""
         found = self._row_and_sequence()
         if found is None:
@@ -203,7 +203,7 @@ class _AddressReading:
                 if before.start < before.stop:
                     yield before
 
-    def _frames_without_row(self) -> tuple[PlainFrame, ...]:
+    def _frames_without_row(self) -> tuple[FrameTuple, ...]:
         """The frames of code without a row: the only function symbol that holds it."""
         is_empty = all(self._layout.one_section_of(start) is None for start, _ in self._extents())
         is_whole = not is_empty and self._spans == [self._text]
@@ -211,7 +211,7 @@ class _AddressReading:
             raise NeedsIndex("code without a row, whose function is in doubt")
         return ((self._symbol_at(self._address)[0], None, None, 0, 0),)
 
-    def _answer_of_rows_alone(self, row: _Row, sequence: range) -> PlainAnswer:
+    def _answer_of_rows_alone(self, row: _Row, sequence: range) -> AnswerTuple:
         """The answer where debug data has lines alone: the frame of the only function symbol that holds the row and the
         address, and the calls that the row says were inlined there. Raises NeedsIndex."""
         symbol = self._symbol_at(self._address)
@@ -223,7 +223,7 @@ class _AddressReading:
             raise NeedsIndex("the row has no line, or another function's")
         return self._inlined_in(row, sequence) or (EXACT, ((symbol[0], None, *self._position(row)),))
 
-    def _inlined_in(self, row: _Row, sequence: range) -> PlainAnswer | None:
+    def _inlined_in(self, row: _Row, sequence: range) -> AnswerTuple | None:
         """The answer where rows are call sites of others, as ``reading`` has it; None where none is. Raises
         NeedsIndex."""
         code, calls, rows = self._code, self._lines.calls, self._lines.rows
@@ -283,7 +283,7 @@ class _AddressReading:
         return self._lines.files[rows.file[number]] or None, rows.line[number], rows.column[number]
 
 
-class _Scopes(PlainScopes):
+class _Scopes(AddressScopes):
     """The functions and inlined calls of some units, by number; columns are as ``debuginfo.dwarf.columns.ScopeColumns``
     has them."""
 

@@ -29,12 +29,12 @@ from symd.core.inlined_calls import InlinedCalls
 from symd.core.line_program import LineProgramRows
 from symd.core.row_scopes import CONTRADICTORY, RowScopes
 from symd.debuginfo import ptx_text
+from symd.debuginfo.address_scopes import NO_PARENT
 from symd.debuginfo.dwarf.lines import LineTables, read_tables
-from symd.debuginfo.plain_scopes import NO_PARENT
 from symd.debuginfo.relocation import GAP, LinearLayout
 from symd.errors import SymdError
 from symd.model.code import CodeObject, Function, is_symbol_of
-from symd.model.frame_text import EXACT, PYTHON_SUFFIX, NeedsIndex, PlainAnswer, PlainFrame
+from symd.model.frame_text import EXACT, PYTHON_SUFFIX, AnswerTuple, FrameTuple, NeedsIndex
 from symd.model.light_typing import Any, Final, NamedTuple
 from symd.model.texts import counted
 
@@ -98,7 +98,7 @@ def answer_of_row(
     row: int,
     offset: int,
     **how: Any,
-) -> PlainAnswer | None:
+) -> AnswerTuple | None:
     """The answer at an offset in the code of a row, which no other sequence may have; None where nothing is said of it
     but its position. ``how`` rows can be read says ``core.row_scopes``. Raises NeedsIndex."""
     rows, first, section = lines.rows, sequence.rows.start, sequence.section
@@ -137,7 +137,7 @@ def answer_of_row(
     position = lines.files[rows.file[row]] or None, line or rows.line[row], rows.column[row]
     if reason == CONTRADICTORY and not is_lined:
         position = None, line, 0
-    frames: list[PlainFrame] = []
+    frames: list[FrameTuple] = []
     for each in _chain(found, scope):
         name = "" if each in unnamed else names[found.name[each]]
         frames.append((name or None, None, *position))

@@ -22,9 +22,9 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
-PlainFrame = tuple[str | None, str | None, str | None, int, int]
+FrameTuple = tuple[str | None, str | None, str | None, int, int]
 """Function, linkage name, file, line and column, as in ``Frame``."""
-PlainAnswer = tuple[int, tuple[PlainFrame, ...]]
+AnswerTuple = tuple[int, tuple[FrameTuple, ...]]
 """The number of a ``Reason``, and frames, innermost first."""
 EXACT, APPROXIMATE, NO_LINE, INFERRED, CONTRADICTORY = 1, 2, 3, 12, 13
 """Numbers of ``Reason``."""

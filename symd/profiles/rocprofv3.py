@@ -16,7 +16,7 @@ import re
 from typing import Any
 
 from symd.errors import Malformed, SymdError
-from symd.formats.containers.file_part import parse_uri
+from symd.formats.containers.uri import parse_uri
 from symd.model.answers import Frame, Reason
 from symd.model.json.answers import frame_json, frames_text
 from symd.profiles import json_text

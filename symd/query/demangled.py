@@ -11,7 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-MAX_LENGTH = 1 << 15
+_MAX_MANGLED = 1 << 15
 """Characters of a mangled name that is read."""
 _MAX_DEPTH = 400
 _MAX_CHARACTERS = 1 << 18
@@ -103,7 +103,7 @@ WORDS = (
 def demangled(mangled: str, parameters: Parameters = Parameters.HERE) -> str | None:
     """``void shading::march<float>(float, int)`` for ``_ZN7shading5marchIfEEvT_i``; None for what is not mangled, or
     has parts that are not understood."""
-    if not mangled.startswith("_Z") or len(mangled) > MAX_LENGTH:
+    if not mangled.startswith("_Z") or len(mangled) > _MAX_MANGLED:
         return None
     try:
         return _Reader(mangled, parameters).whole()
@@ -424,7 +424,7 @@ class _Reader:
     def _source_name(self) -> str:
         length = self._match(_NUMBER)[0]
         first = self._at
-        self._at += int(length) if len(length) < 6 else MAX_LENGTH
+        self._at += int(length) if len(length) < 6 else _MAX_MANGLED
         if self._at > len(self._source) or first == self._at:
             raise _UnknownPart
         return self._source[first : self._at]

@@ -19,7 +19,7 @@ from symd.model.answers import Candidate
 from symd.model.cancellation import check_cancelled
 from symd.model.columns import I64
 from symd.query.function_spellings import (
-    MAX_LENGTH,
+    MAX_NAME_LENGTH,
     Key,
     Spelled,
     compact,
@@ -71,7 +71,7 @@ def starts_of_each(
     it. The time grows with the module's names and with ``names``, not with one times the other. Raises what
     ``budget`` raises."""
     found: dict[str, list[Start]] = {name: [] for name in names}
-    missing = [name for name in found if len(name) <= MAX_LENGTH]
+    missing = [name for name in found if len(name) <= MAX_NAME_LENGTH]
     for lookup in (_kernels, _symbols, _readable_symbols, _readable, _small_letters, _entry_points):
         for name, places in lookup(index, missing, path, budget):
             found[name] = list(dict.fromkeys(places))
@@ -193,13 +193,13 @@ class SymbolsByWord:
     """Symbols, and which of them names mean that are asked for one after the other."""
 
     def __init__(self, symbols: Iterable[str]) -> None:
-        self._symbols = [each for each in symbols if each and len(each) <= MAX_LENGTH]
+        self._symbols = [each for each in symbols if each and len(each) <= MAX_NAME_LENGTH]
         self._holding: dict[str, list[str]] = {}
         self._ways: dict[tuple[str, bool], tuple[Spelled, ...]] = {}
 
     def meant_by(self, name: str) -> list[str]:
         """The symbols that a name means best."""
-        wanted = taken_apart(name) if name and len(name) <= MAX_LENGTH else None
+        wanted = taken_apart(name) if name and len(name) <= MAX_NAME_LENGTH else None
         if wanted is None or not wanted.path[-1].name:
             return []
         found: dict[int, list[str]] = {}
@@ -267,7 +267,7 @@ class Compared:
             yield way
 
     def _may_be_meant(self, text: str) -> bool:
-        if not 0 < len(text) <= MAX_LENGTH or not self._holds_an_anchor(text):
+        if not 0 < len(text) <= MAX_NAME_LENGTH or not self._holds_an_anchor(text):
             return False
         words, characters = words_in(text)
         self._spend(characters)
@@ -327,7 +327,7 @@ def suggestions(
     spelled: dict[int, list[set[str]]] = {}
     found = []
     for name in names:
-        ranked = _ranked(texts, compact(name), spelled, budget) if len(name) <= MAX_LENGTH else []
+        ranked = _ranked(texts, compact(name), spelled, budget) if len(name) <= MAX_NAME_LENGTH else []
         found.append(tuple(_candidates(index, rows, texts, ranked)))
     return found
 
@@ -339,7 +339,7 @@ def _texts(index: Index, numbers: Column) -> _ComparedNames:
         characters += len(text)
         if characters > MAX_CHARACTERS_COMPARED:
             break
-        if text and len(text) <= MAX_LENGTH:
+        if text and len(text) <= MAX_NAME_LENGTH:
             names.append(text)
             kept.append(number)
     pairs = _pairs_of("".join(f"{_END}{name}{_END}" for name in names))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from symd.query import rust_names
 from symd.query.demangled import WORDS, Parameters, demangled
 
-MAX_LENGTH = 1 << 16
+MAX_NAME_LENGTH = 1 << 16
 """Characters of a name that is looked for or compared."""
 _MAX_DEPTH = 200
 """Brackets around a part of a name that is taken apart."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from types import MappingProxyType
 
-_MAX_LENGTH = 1 << 14
+_MAX_MANGLED = 1 << 14
 _MAX_DEPTH = 100
 _MAX_CHARACTERS = 1 << 18
 """Characters of all parts together: a name may refer to the same part of itself again and again."""
@@ -34,7 +34,7 @@ WORDS = frozenset(_BASIC.values()) | {"as", "mut", "dyn", "const", "closure", "s
 def demangled(mangled: str) -> str | None:
     """``saxpy::math::twice::<f32>`` for ``_RINvNtCs7euy8ZCrhpB_5saxpy4math5twicefEB4_``; None for what is not mangled,
     or damaged."""
-    if not mangled.startswith("_R") or len(mangled) > _MAX_LENGTH:
+    if not mangled.startswith("_R") or len(mangled) > _MAX_MANGLED:
         return None
     try:
         return _Reader(mangled).whole()

@@ -158,6 +158,9 @@ SERVICE_CONFIG: Final = json.dumps(
 )
 """The service config of a channel to several daemons (github.com/grpc/grpc/blob/master/doc/service_config.md). None of
 them waits for a connection (``waitForReady``): a daemon that is not there is told of, and how it is started."""
+RECONNECT_SECONDS: Final = 1
+"""Seconds at most between two tries to connect to a daemon that went; gRPC makes them up to a fifth longer. One that
+serves again is asked after that time at the latest."""
 KEEPALIVE_SECONDS: Final = 60
 """A connection with calls may be silent so long before the client asks whether the daemon is there."""
 SINGLE_DAEMON_OPTIONS: Final = (
@@ -168,10 +171,10 @@ SINGLE_DAEMON_OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.ping_timeout_ms", 20_000),  # of what gRPC asks by itself to measure: keepalive waits for that answer
     ("grpc.http2.max_pings_without_data", 0),
-    # A daemon that is started again is found within a second; gRPC by itself would look for it once in two minutes.
+    # gRPC by itself would look for a daemon that is started again once in two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5000),  # which bounds connecting, and delays nothing after a refusal (gRPC core)
-    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", RECONNECT_SECONDS * 1000),
 )
 """Options of a channel to a daemon alone (grpc/impl/channel_arg_names.h). It has no retry policy: what is wrong with
 that daemon is told at once, and a module that ends its worker is not sent to it five times."""

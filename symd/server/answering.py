@@ -19,7 +19,7 @@ from grpc.aio import EOF
 
 from symd.api import Pending
 from symd.config import Limits
-from symd.errors import InvalidInput, SymdError
+from symd.errors import InvalidInput, LimitExceeded, SymdError
 from symd.rpc.wire.columns import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.rpc.wire.columns import check_fields
 from symd.rpc.wire.fields import leading_digest, leading_digest_of_batch
@@ -34,8 +34,8 @@ from symd.server.messages import (
     Requests,
     Responses,
     TakenOnce,
-    message_too_large,
     parsed,
+    response_too_large,
 )
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
@@ -102,6 +102,8 @@ def options_of(handler: Handler) -> MethodOptions:
 
 BATCH_BYTES = 64 << 10
 """A request of more bytes is a large batch, whatever it asks."""
+REQUEST_BYTES = 8 << 20
+"""The largest request that is no batch, no grab and no message of a stream."""
 
 
 class Method(NamedTuple):
@@ -121,13 +123,17 @@ class Method(NamedTuple):
 
     @property
     def has_size_limit(self) -> bool:
-        """Whether ``Limits.request_bytes`` bounds the request: it is no batch, no grab and no message of several."""
+        """Whether ``REQUEST_BYTES`` bounds the request: it is no batch, no grab and no message of several."""
         return not self.many_requests and self.options.inline is None and self.work not in (Work.BATCH, Work.GRAB)
 
-    def read(self, data: bytes, limits: Limits) -> Message:
+    def read(self, data: bytes) -> Message:
         """The request. Raises ``LimitExceeded`` for one that is too large to be read in one go, and ``Malformed``."""
-        if self.has_size_limit and len(data) > limits.request_bytes:
-            raise message_too_large("the request", len(data), "request_bytes", limits.request_bytes)
+        if self.has_size_limit and len(data) > REQUEST_BYTES:
+            raise LimitExceeded(
+                f"the request has {len(data)} bytes, at most {REQUEST_BYTES} are taken",
+                hint="ask for less at a time",
+                metadata={"limit": "request_bytes", "value": str(REQUEST_BYTES)},
+            )
         if len(data) >= COUNTED_FIELDS_BYTES:
             check_fields(data, self.request.DESCRIPTOR, REQUEST_FIELDS)
         return parsed(self.request, data, self.request.DESCRIPTOR.full_name)
@@ -282,7 +288,7 @@ def _run_handler(method: Method, service: ServiceContext, arrived: TakenOnce[byt
     """Take and parse the request, call the handler and serialize its response. The parsed request is the handler's
     alone, which may let go of it."""
     limits = service.config.limits
-    request = TakenOnce(method.read(arrived.take(), limits))
+    request = TakenOnce(method.read(arrived.take()))
     note_request(call, request.peek())
     return _serialized(method.handle(service, request.take(), call), limits)
 
@@ -291,7 +297,7 @@ def _serialized(response: Message | bytes, limits: Limits) -> bytes:
     """The bytes of a response. Raises ``LimitExceeded``."""
     data = response if isinstance(response, bytes) else response.SerializeToString()
     if len(data) > limits.response_bytes:
-        raise message_too_large("the response", len(data), "response_bytes", limits.response_bytes)
+        raise response_too_large(len(data), limits.response_bytes)
     return data
 
 
@@ -307,7 +313,7 @@ def _run_streaming_handler(
     if method.options.failed is not None and isinstance(asked, Requests) and responses is not None:
         _serve_each_request(method, service, asked, responses, call)
         return None
-    answer = method.handle(service, _asked(method, asked, limits, call), call)
+    answer = method.handle(service, _asked(method, asked, call), call)
     if responses is None:
         return _serialized(answer, limits)
     with closing(answer):
@@ -346,14 +352,14 @@ def _serve_in_own_queue(method: Method, service: ServiceContext, arrived: TakenO
         if method.options.failed is None or arrived.is_taken:
             raise
         limits = service.config.limits  # the work queue refused it
-        return _serialized(method.options.failed(method.read(arrived.take(), limits), error), limits)
+        return _serialized(method.options.failed(method.read(arrived.take()), error), limits)
 
 
-def _asked(method: Method, asked: Requests | TakenOnce[bytes], limits: Limits, call: Call) -> Any:
+def _asked(method: Method, asked: Requests | TakenOnce[bytes], call: Call) -> Any:
     """The request, or an iterator of them."""
     if isinstance(asked, Requests):
-        return RequestIterator(method, asked, limits, call)
-    request = method.read(asked.take(), limits)
+        return RequestIterator(method, asked, call)
+    request = method.read(asked.take())
     note_request(call, request)
     return request
 
@@ -361,9 +367,8 @@ def _asked(method: Method, asked: Requests | TakenOnce[bytes], limits: Limits, c
 class RequestIterator(Iterator[Any]):
     """The requests of a stream, for its handler's thread, which waits for the next one. ``poll`` does not."""
 
-    def __init__(self, method: Method, requests: Requests, limits: Limits, call: Call) -> None:
-        self._method, self._requests = method, requests
-        self._limits, self._call = limits, call
+    def __init__(self, method: Method, requests: Requests, call: Call) -> None:
+        self._method, self._requests, self._call = method, requests, call
         self._begun = False
 
     def __next__(self) -> Any:
@@ -390,7 +395,7 @@ class RequestIterator(Iterator[Any]):
             self._call.check_let_in()
         self._begun = True
         self._call.received += len(data)
-        return self._method.read(data, self._limits)
+        return self._method.read(data)
 
 
 def _retrieve_error(job: asyncio.Task[Any]) -> None:

@@ -37,7 +37,7 @@ from symd.server.workers import Workers
 from symd.store import ModuleStore, Store
 from symd.store.shared import shared_urls
 from symd.system import private_files
-from symd.system.process.starter import Starter
+from symd.system.process.fork_server import ForkServer
 
 if TYPE_CHECKING:
     from symd.server.http_server import ServedPage
@@ -224,7 +224,7 @@ def _open_engine(config: Config, metrics: Metrics | None, spans: Spans | None) -
     with ExitStack() as stack:
         workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, observers))
         store = _store(config)
-        listed = partial(disassemble, starter=stack.enter_context(Starter()))
+        listed = partial(disassemble, fork_server=stack.enter_context(ForkServer()))
         engine = stack.enter_context(
             Engine(store, config.limits, partial(grab, drivers=config.drivers), listed, workers)
         )

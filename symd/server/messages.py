@@ -25,13 +25,12 @@ from symd.errors import Busy, DeadlineExceeded, LimitExceeded, Malformed
 from symd.server.call import Call, CallEnded
 
 
-def message_too_large(what: str, size: int, name: str, most: int) -> LimitExceeded:
-    """The error for a message of ``size`` bytes where the limit ``name`` allows ``most``; ``what`` is "the request" or
-    "the response"."""
+def response_too_large(size: int, most: int) -> LimitExceeded:
+    """The error for a response of ``size`` bytes where the limit ``response_bytes`` allows ``most``."""
     return LimitExceeded(
-        f"{what} has {size} bytes, at most {most} are taken",
-        hint=f"ask for less at a time; {name} may be raised where the daemon is started",
-        metadata={"limit": name, "value": str(most)},
+        f"the response has {size} bytes, at most {most} are taken",
+        hint="ask for less at a time; response_bytes may be raised where the daemon is started",
+        metadata={"limit": "response_bytes", "value": str(most)},
     )
 
 

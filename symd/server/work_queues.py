@@ -91,6 +91,9 @@ FETCHES = 4
 """Modules brought from debuginfod's servers at a time; further ones wait."""
 GRABS = 4
 """Grabs from drivers at a time."""
+COLD_QUESTIONS = 32
+"""Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made first;
+each takes a thread."""
 
 
 class Work(StrEnum):
@@ -362,7 +365,7 @@ WorkQueues = Mapping[Work, WorkQueue]
 
 def build_work_queues(config: Config) -> WorkQueues:
     """The work queues that the configuration asks for."""
-    queue, cold = QUEUED_CALLS, config.limits.cold_questions
+    queue, cold = QUEUED_CALLS, COLD_QUESTIONS
     shared = {
         Work.QUESTION: config.workers,
         Work.BATCH: BATCHES,

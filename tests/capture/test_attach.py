@@ -105,7 +105,7 @@ def test_what_is_left_of_a_freed_module_is_passed_over(tmp_path: Path) -> None:
     assert any("passed over" in note for note in attachment.notes)
 
 
-def test_memory_that_was_never_touched_stays_so(tmp_path: Path) -> None:
+def test_memory_that_was_never_touched_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = """
         import mmap, sys
         area = mmap.mmap(-1, 1 << 36, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
@@ -113,9 +113,10 @@ def test_memory_that_was_never_touched_stays_so(tmp_path: Path) -> None:
         area[1 << 35 : (1 << 35) + len(data)] = data
         data = None
     """
+    monkeypatch.setattr(attach, "ATTACH_BYTES", 1 << 30)
     with running(program, ZEBIN, home=tmp_path) as process:
         before = resident(process.pid)
-        events, _ = attached(process, Limits(attach_bytes=1 << 30))
+        events, _ = attached(process)
         assert resident(process.pid) - before < 1 << 20
     assert [event for event in events if event.data == ZEBIN.read_bytes()]
 
@@ -124,10 +125,11 @@ def resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_what_is_not_searched_is_said_with_the_limit(tmp_path: Path) -> None:
+def test_what_is_not_searched_is_said_with_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attach, "ATTACH_BYTES", 4096)
     with running(HOLDING, ZEBIN, home=tmp_path) as process:
-        _, attachment = attached(process, Limits(attach_bytes=4096))
-    assert any("--limit attach_bytes=" in note for note in attachment.notes)
+        _, attachment = attached(process)
+    assert any("bytes were not searched (at most 4,096 are)" in note for note in attachment.notes)
 
 
 class Ticking:
@@ -162,7 +164,8 @@ def test_a_search_ends_in_the_middle_of_a_range(monkeypatch: pytest.MonkeyPatch)
     counts = search(Ticking(bare, 64 << 20), Limits(), monkeypatch)
     assert (counts.searched, counts.unsearched, counts.limits) == (16 << 20, 48 << 20, {"attach_seconds"})
     monkeypatch.setattr(attach, "ATTACH_SECONDS", 60.0)
-    counts = search(Ticking(bare, 64 << 20), Limits(attach_bytes=10 << 20), monkeypatch)
+    monkeypatch.setattr(attach, "ATTACH_BYTES", 10 << 20)
+    counts = search(Ticking(bare, 64 << 20), Limits(), monkeypatch)
     assert (counts.searched, counts.unsearched, counts.limits) == (8 << 20, 56 << 20, {"attach_bytes"})
 
 
@@ -229,7 +232,7 @@ CUTTING = """
     import os, sys
     from pathlib import Path
     from symd.formats import containers
-    from symd.capture.attach import Attachment
+    from symd.capture import attach
     from symd.capture.process import RunningProcess
     from symd.config import Limits
     target, begins = Path(sys.argv[2]), Path(sys.argv[2]).read_bytes()[:64]
@@ -239,8 +242,9 @@ CUTTING = """
             os.truncate(target, 4096)
         return known(data)
     containers.identify = cutting
+    attach.ATTACH_BYTES = 0
     with RunningProcess(int(sys.argv[1])) as process:
-        attachment = Attachment(process, Limits(attach_bytes=0))
+        attachment = attach.Attachment(process, Limits())
         list(attachment.events())
     print([str(each.error) for each in attachment.left_out if each.path == str(target)])
 """

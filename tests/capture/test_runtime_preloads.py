@@ -21,7 +21,7 @@ from symd.capture.process import opened
 from symd.capture.program_files import is_device_code, read_part
 from symd.capture.ways import CUDA_PRELOAD, HIP_PRELOAD, library
 from symd.config import Limits
-from symd.formats.containers import file_part
+from symd.formats.containers import uri
 from tests.capture.stand_in import (
     BUILD_LOG,
     DATA,
@@ -265,7 +265,7 @@ def test_what_a_program_brings_along_is_told_by_its_place_in_the_file(
     (record,) = run.records()
     assert record.kind == FOUND
     assert DATA not in record.fields
-    place = file_part.parse_uri(record.fields[SOURCE].decode())
+    place = uri.parse_uri(record.fields[SOURCE].decode())
     assert place.path == str(program)
     data = read_part(place, Limits(), OPENED)
     assert is_device_code(data)
@@ -289,7 +289,7 @@ def test_what_a_program_carries_is_told_once_however_it_is_registered(
     assert (done.stdout, done.stderr) == (bare.stdout, bare.stderr) == ("done\n", "")
     (record,) = run.records()
     assert record.kind == FOUND
-    data = read_part(file_part.parse_uri(record.fields[SOURCE].decode()), Limits(), OPENED)
+    data = read_part(uri.parse_uri(record.fields[SOURCE].decode()), Limits(), OPENED)
     assert is_device_code(data)
     assert FATBIN.read_bytes().startswith(data)
 
@@ -358,7 +358,7 @@ def test_a_program_of_nvccs_tells_its_fat_binary(built: Path, run: Run, tmp_path
     subprocess.run([tmp_path / "k"], env=environment | preloaded(CUDA_PRELOAD), check=False, timeout=60)
     found = [record for record in run.records() if record.kind == FOUND]
     assert found
-    data = read_part(file_part.parse_uri(found[0].fields[SOURCE].decode()), Limits(), OPENED)
+    data = read_part(uri.parse_uri(found[0].fields[SOURCE].decode()), Limits(), OPENED)
     assert struct.unpack_from("<I", data) == (0xBA55ED50,)
 
 

@@ -165,7 +165,7 @@ def test_a_damaged_metadata_note_is_shown_and_the_kernels_are_listed(symd: Run, 
     path.write_bytes(data.replace(b"\xa5.args", b"\x90.args", 1))
     shown = symd("info", path)
     assert shown.code == 0
-    assert "metadata note is not msgpack that can be read: unhashable type: 'list'" in shown.out
+    assert "metadata note is not msgpack that can be read: list is not allowed for map key" in shown.out
     assert "shade" in shown.out
 
 

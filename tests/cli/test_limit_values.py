@@ -74,9 +74,9 @@ def test_the_defaults_do_not_contradict_each_other() -> None:
 def test_contradictions_name_both_limits_and_their_values() -> None:
     (one,) = limit_contradictions(Limits(bytes_in_flight=90 * MIB))
     assert one.startswith("client_bytes_in_flight (96 MiB) is more than bytes_in_flight (90 MiB): ")
-    of_two = [*limit_contradictions(Limits(store_size=5, request_bytes=100 * MIB))]
+    of_two = [*limit_contradictions(Limits(store_size=5, response_bytes=100 * MIB))]
     assert [each.partition(": ")[2] for each in of_two] == [
-        "a request that is allowed is refused as BUSY, always",
+        "a response that is allowed is refused as BUSY, always",
         "a module that is allowed does not fit into the store",
     ]
 

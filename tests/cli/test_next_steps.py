@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import symd as symd_library
-from symd.cli.start import plain_questions
+from symd.cli.start import direct_questions
 from symd.errors import InvalidInput, StoreUnavailable
 from symd.store import Store
 from symd.store.files import disk_error, make_folder
@@ -132,10 +132,10 @@ def test_a_person_is_told_of_a_decimal_offset_that_could_be_hexadecimal(
 
 def test_a_decimal_offset_is_no_plain_question_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["k.co", "shade+80"]
-    assert plain_questions(words) == ("k.co", [("shade+80", "shade", 80)])
+    assert direct_questions(words) == ("k.co", [("shade+80", "shade", 80)])
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert plain_questions(words) is None
-    assert plain_questions(["k.co", "shade+0x80"]) is not None
+    assert direct_questions(words) is None
+    assert direct_questions(["k.co", "shade+0x80"]) is not None
 
 
 def test_an_address_beyond_every_kernel_is_no_offset_in_one(run: Run) -> None:

@@ -14,10 +14,10 @@ from unittest.mock import patch
 
 import symd.core
 from symd.debuginfo import (
+    address_scopes,
     folded_sequences,
     line_table_texts,
     one_address,
-    plain_scopes,
     reading,
     relocation,
     rows_alone,
@@ -79,7 +79,7 @@ def without_compiled_core() -> Iterator[None]:
         *((module, "core", core["function_extents"]) for module in (folded_sequences, lines)),
         *(
             (module, "text_layout", core["text_layout"])
-            for module in (reading, folded_sequences, one_address, plain_scopes, rows_alone, text_ranges)
+            for module in (reading, folded_sequences, one_address, address_scopes, rows_alone, text_ranges)
         ),
         *(
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo import plain_scopes, rows_alone
+from symd.debuginfo import address_scopes, rows_alone
+from symd.debuginfo.address_scopes import AddressScopes
 from symd.debuginfo.dwarf.sections import ELF_NAMES
 from symd.debuginfo.one_address import answer_at
-from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.spirv import one_address as spirv
 from symd.errors import SymdError
 from symd.formats import containers, elf
@@ -32,7 +32,7 @@ from symd.model import frame_text
 from symd.model.answers import Answer, Reason
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.debug_info import BODY, NO_FUNCTION, NO_PARENT, RowFlag
-from symd.model.frame_text import NeedsIndex, PlainAnswer
+from symd.model.frame_text import AnswerTuple, NeedsIndex
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleSummary
 from tests.fuzz import spirv_words
@@ -69,11 +69,11 @@ def objects(path: Path) -> list[CodeObject]:
     return [code for code in opened if code.kind is CodeKind.MACHINE and code.debug is not DebugScheme.NONE][:4]
 
 
-def as_plain(answer: Answer) -> PlainAnswer:
+def as_plain(answer: Answer) -> AnswerTuple:
     return int(answer.reason), tuple(tuple(frame[:5]) for frame in answer.frames)  # type: ignore[misc]
 
 
-def plainly(answer: Callable[..., PlainAnswer], *place: Any) -> PlainAnswer | None:
+def plainly(answer: Callable[..., AnswerTuple], *place: Any) -> AnswerTuple | None:
     """What is answered without an index; None where it is left to one."""
     try:
         return answer(*place)
@@ -81,7 +81,7 @@ def plainly(answer: Callable[..., PlainAnswer], *place: Any) -> PlainAnswer | No
         return None
 
 
-def asked(code: CodeObject) -> Iterator[tuple[PlainAnswer | None, Answer]]:
+def asked(code: CodeObject) -> Iterator[tuple[AnswerTuple | None, Answer]]:
     """What is answered without an index, and by one."""
     index = Index(build(decoded_objects([code]), ModuleSummary(Digest("0" * 64), 0, "")))
     for number, section in enumerate(index.sections):
@@ -149,12 +149,16 @@ def changed(dice: random.Random, data: bytes) -> bytes:
 def test_its_numbers_are_those_of_answers_and_scopes() -> None:
     for name in ("EXACT", "APPROXIMATE", "NO_LINE", "INFERRED", "CONTRADICTORY"):
         assert getattr(frame_text, name) == Reason[name]
-    assert (plain_scopes.NO_PARENT, plain_scopes.NO_FUNCTION, plain_scopes._BODY) == (NO_PARENT, NO_FUNCTION, BODY)
+    assert (address_scopes.NO_PARENT, address_scopes.NO_FUNCTION, address_scopes._BODY) == (
+        NO_PARENT,
+        NO_FUNCTION,
+        BODY,
+    )
     assert rows_alone._END_SEQUENCE == RowFlag.END_SEQUENCE
     assert spirv._END_SEQUENCE == RowFlag.END_SEQUENCE
 
 
-def of_spirv(data: bytes, step: int = 1) -> Iterator[tuple[PlainAnswer | None, Answer]]:
+def of_spirv(data: bytes, step: int = 1) -> Iterator[tuple[AnswerTuple | None, Answer]]:
     """The same of the instructions of a SPIR-V module."""
     code = containers.unpack(data, Limits()).objects[0]
     index = Index(build(decoded_objects([code]), ModuleSummary(Digest("0" * 64), 0, "")))
@@ -209,13 +213,13 @@ def test_spirv_inside_a_container_is_left_to_the_whole_index() -> None:
 _NO_PARENT = 0xFFFFFFFF
 
 
-def scopes(*call: int) -> PlainScopes:
+def scopes(*call: int) -> AddressScopes:
     """A function at [0x100, 0x200), a call in it at [0x140, 0x180), and one in that whose range is given."""
     none = memoryview(array("I", [0, 0, 0]))
     columns = [memoryview(array("I", [_NO_PARENT, 0, 1])), memoryview(array("I", [0, 1, 2])), none, none, none, none]
     columns.append(memoryview(array("I", [0, 1, 2])))
     ranges = array("I", [0, 1, 2]), array("Q", [0x100, 0x140, call[0]]), array("Q", [0x200, 0x180, call[1]])
-    return PlainScopes(columns, memoryview(bytes([0, 1, 1])), ranges, ["shade", "twice", "mix"], [""])
+    return AddressScopes(columns, memoryview(bytes([0, 1, 1])), ranges, ["shade", "twice", "mix"], [""])
 
 
 def test_calls_inside_each_other_are_a_chain() -> None:

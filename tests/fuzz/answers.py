@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from types import ModuleType
 
-from symd.cli.start.file_answers import at_address, at_kernel, plain_answer
+from symd.cli.start.file_answers import at_address, at_kernel, direct_answer
 from symd.config import Limits
 from symd.core import index_lookup
 from symd.engine.reading import served
@@ -95,7 +95,7 @@ def _one_by_one(data: bytes, whole: Index) -> None:
         is_named = isinstance(query, ByKernel)
         try:
             place = at_kernel(objects, query.kernel, query.offset) if is_named else at_address(objects, query.address)
-            found = plain_answer(*place)
+            found = direct_answer(*place)
         except (SymdError, NeedsIndex):
             continue
         expected = _answer(whole, query)

@@ -13,7 +13,7 @@ from symd.core import records
 from symd.debuginfo.separate_files import joined, slim
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
-from symd.formats.containers import bounded_yaml, file_part, host_elf
+from symd.formats.containers import bounded_yaml, host_elf, uri
 from symd.formats.containers.amd import msgpack as amd_msgpack
 from symd.formats.containers.file_part import part_of
 from symd.formats.containers.format import Element, Format
@@ -120,7 +120,7 @@ def read_ze_info(data: bytes) -> None:
 
 def read_amd_metadata(data: bytes) -> None:
     with fitting():
-        amd_msgpack.metadata_note(data, "note")
+        amd_msgpack.NoteReader(lambda *_: 0, lambda _: (), "note").read(data)
 
 
 _UNCOMPILED_RECORDS = uncompiled("records")
@@ -145,7 +145,7 @@ def read_written(data: bytes) -> None:
     words_in(text)
     tuple(ways_to_read(text, symbolic=True))
     refused = 0
-    for read in (parse_query, parse_source_line, file_part.parse_uri):
+    for read in (parse_query, parse_source_line, uri.parse_uri):
         try:
             with fitting():
                 read(text)

@@ -105,7 +105,7 @@ def test_text_that_passes_the_end_of_the_address_space_is_malformed(address: int
 
 
 @pytest.mark.parametrize(
-    ("size", "refused"), [(containers.MAX_TEXT, False), (containers.MAX_TEXT + 1, True), (1 << 63, True)]
+    ("size", "refused"), [(containers.MAX_TEXT_SIZE, False), (containers.MAX_TEXT_SIZE + 1, True), (1 << 63, True)]
 )
 def test_text_without_content_takes_as_much_as_a_gpu_could_hold(size: int, refused: bool) -> None:
     """Text positions go through all sections; found in a sample whose section had lost its content."""

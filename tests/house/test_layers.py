@@ -151,7 +151,7 @@ ENDS_OF_THE_LINE = {
         "_answer",
     ): "tells the other end the exception and its traceback, which logs it under an id",
     ("system/process/launcher.py", "main"): "tells the other end why, and ends the process",
-    ("system/process/starting.py", "_become"): "tells the other end why, and ends the process",
+    ("system/process/fork_server_process.py", "_become"): "tells the other end why, and ends the process",
     ("server/guard.py", "guarded"): "logs the traceback and ends the call with a SymdError that carries its id",
     (
         "server/http/exchange.py",

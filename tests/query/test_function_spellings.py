@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.query.function_names import SymbolsByWord, symbols_meant
-from symd.query.function_spellings import MAX_LENGTH, spellings, taken_apart, words_in
+from symd.query.function_spellings import MAX_NAME_LENGTH, spellings, taken_apart, words_in
 from symd.query.symbolize import NameSearchBudget
 from tests.query.test_demangled import mangled_names
 from tests.tools import require
@@ -202,4 +202,4 @@ def test_a_very_long_name_takes_steps_that_grow_with_it(part: str) -> None:
             sys.setprofile(None)
         return count
 
-    assert steps(MAX_LENGTH) < 3 * steps(MAX_LENGTH // 2) + 1000
+    assert steps(MAX_NAME_LENGTH) < 3 * steps(MAX_NAME_LENGTH // 2) + 1000

@@ -144,7 +144,7 @@ def test_what_the_daemon_refuses_is_a_sentence(package: Path, server: str, tmp_p
     bad = tmp_path / "notes.txt"
     bad.write_text("no module")
     assert "format" in complaint(package, server, bad)
-    assert "`symd serve` starts one" in complaint(package, f"unix:{tmp_path}/nobody.sock", SAMPLE)
+    assert "`symd daemon start` starts one" in complaint(package, f"unix:{tmp_path}/nobody.sock", SAMPLE)
 
 
 def complaint(package: Path, server: str, module: Path) -> str:

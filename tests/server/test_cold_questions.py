@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.engine.reading.questions import InProcessReader, MakeIndex
 from symd.model.addresses import ByAddress, ObjectAddress
-from symd.server import answering
+from symd.server import answering, work_queues
 from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.server import build_daemon
@@ -57,10 +57,11 @@ def question(data: bytes) -> s.SymbolizeRequest:
 
 
 @pytest.fixture
-def slow(tmp_path):
+def slow(tmp_path, monkeypatch):
     """A reader, a daemon with four threads for such questions, and a channel to it; both modules are stored and neither is indexed."""
+    monkeypatch.setattr(work_queues, "COLD_QUESTIONS", 4)
     reader = Held(hashlib.sha256(SLOW).hexdigest())
-    config = Config(limits=Limits(cold_questions=4), store=tmp_path, address=f"unix:{tmp_path}/s", grace=1.0)
+    config = Config(store=tmp_path, address=f"unix:{tmp_path}/s", grace=1.0)
     store = Store(tmp_path / "store")
     for data in (SLOW, QUICK):
         store.put(data)

@@ -34,7 +34,7 @@ def test_bytes_go_once_they_are_read_and_the_request_once_its_handler_lets_go_of
     service: Any = SimpleNamespace(config=SimpleNamespace(limits=Limits()))
     held: dict[str, weakref.ref[Message]] = {}
 
-    def read(data: Message, _limits: Limits) -> Message:
+    def read(data: Message) -> Message:
         held["bytes"] = weakref.ref(data)
         return Message()
 

@@ -14,7 +14,7 @@ import { type CodePlace, LineTable, unpacked } from "./line_table.js";
 
 const CHUNK = 1 << 20; // bytes of a module in one message (ServerInfo.max_chunk_bytes)
 
-/** The socket that `symd serve` makes where it is told none. */
+/** The socket that `symd daemon start` makes where it is told none. */
 export function defaultServer(): string {
   const runtime = process.env.XDG_RUNTIME_DIR;
   const cache = process.env.XDG_CACHE_HOME || path.join(os.homedir(), ".cache");
@@ -135,5 +135,5 @@ function answer<Response>(call: (done: (error: ServiceError | null, response: Re
 }
 
 function sentence(error: ServiceError): string {
-  return error.code === status.UNAVAILABLE ? `no daemon answers; \`symd serve\` starts one (${error.details})` : error.details;
+  return error.code === status.UNAVAILABLE ? `no daemon answers; \`symd daemon start\` starts one (${error.details})` : error.details;
 }

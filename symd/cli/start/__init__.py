@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from symd import __version__
-from symd.model.frame_text import EXACT, NeedsIndex, PlainAnswer, frame_text, is_named_by_source, printable
+from symd.model.frame_text import EXACT, AnswerTuple, NeedsIndex, frame_text, is_named_by_source, printable
 from symd.model.light_typing import NoReturn
 
 INTERRUPTED = 130
@@ -29,7 +29,7 @@ def main() -> NoReturn:
 def _begin() -> NoReturn:
     text = None
     if sys.argv[1:2] == ["symbolize"] and sys.stdout is not None and os.get_blocking(sys.stdout.fileno()):
-        text = plain_answers(sys.argv[2:], os.environ)
+        text = direct_answers(sys.argv[2:], os.environ)
     elif sys.argv[1:] == ["--version"] and sys.stdout is not None:
         text = f"symd {version_text()}\n"
     rest = b"" if text is None else _unwritten(text)
@@ -47,18 +47,18 @@ def _begin() -> NoReturn:
     command_line.main()
 
 
-def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str | None:
+def direct_answers(arguments: list[str], environment: Mapping[str, str]) -> str | None:
     """What is written for a command line, without its verb, that can be answered at once."""
     if "--store" in arguments:
         from symd.cli.start.stored_answers import stored_answers  # noqa: PLC0415 - 2 ms: most command lines are others
 
         return stored_answers(arguments, environment)
-    asked = plain_questions(arguments)
+    asked = direct_questions(arguments)
     if asked is None or names_server(environment):
         return None
-    from symd.cli.start.file_answers import plain_answers_text  # noqa: PLC0415 - 8 ms: most command lines are others
+    from symd.cli.start.file_answers import direct_answers_text  # noqa: PLC0415 - 8 ms: most command lines are others
 
-    return plain_answers_text(asked)
+    return direct_answers_text(asked)
 
 
 def _unwritten(text: str) -> bytes | memoryview:
@@ -124,17 +124,17 @@ def names_server(environment: Mapping[str, str]) -> bool:
     return environment.get("SYMD_SERVER") not in (None, "", "none")
 
 
-def is_plain_file(file: str) -> bool:
+def is_file_name(file: str) -> bool:
     """Whether a word names a file, as it is and whole."""
     return not file.startswith(("modules/", "file:", "memory:")) and not file.endswith(".gz")
 
 
-def plain_questions(words: Sequence[str]) -> Asked | None:
+def direct_questions(words: Sequence[str]) -> Asked | None:
     """What words without options ask; None where one is an option, or a file or a query of another kind."""
     if len(words) < 2 or any(word.startswith("-") for word in words):
         return None
     file, *texts = words
-    if not is_plain_file(file):
+    if not is_file_name(file):
         return None
     queries = []
     for query in texts:
@@ -154,7 +154,7 @@ def _number(text: str) -> int | None:
     return int(text) if 0 < len(text) < 19 and _DECIMAL.issuperset(text) else None
 
 
-def answer_text(query: str, answer: PlainAnswer, reason_name: str) -> str:
+def answer_text(query: str, answer: AnswerTuple, reason_name: str) -> str:
     """The lines of an answer as ``cli.answer_lines`` writes them, with the name of its reason. Raises NeedsIndex where
     more is to be looked for."""
     reason, frames = answer

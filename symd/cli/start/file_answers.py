@@ -13,7 +13,7 @@ from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.model.code import CodeKind, CodeObject
-from symd.model.frame_text import NeedsIndex, PlainAnswer, log_needs_index
+from symd.model.frame_text import AnswerTuple, NeedsIndex, log_needs_index
 from symd.model.reasons import Reason
 
 _MOST_QUERIES = 3
@@ -27,11 +27,11 @@ _WITH_OTHERS = frozenset({"host-elf"})
 """Formats of files beside which others may lie that belong to them."""
 
 
-def plain_answers_text(asked: Asked) -> str | None:
+def direct_answers_text(asked: Asked) -> str | None:
     """What is written for a file and queries; None where an answer needs an index: then the command line answers."""
     gc.disable()  # thousands of objects, of which none refers to itself
     try:
-        return _plain_text(*asked)
+        return _direct_text(*asked)
     except (OSError, SymdError, NeedsIndex) as reason:
         log_needs_index(asked[0], reason)
         return None
@@ -39,7 +39,7 @@ def plain_answers_text(asked: Asked) -> str | None:
         gc.enable()
 
 
-def _plain_text(file: str, queries: Sequence[tuple[str, str, int]]) -> str:
+def _direct_text(file: str, queries: Sequence[tuple[str, str, int]]) -> str:
     if len(queries) > _MOST_QUERIES:
         raise NeedsIndex("the command line decodes a file once for many queries")
 
@@ -51,7 +51,7 @@ def _plain_text(file: str, queries: Sequence[tuple[str, str, int]]) -> str:
     found = []
     for query, kernel, value in queries:
         place = at_kernel(objects, kernel, value) if kernel else at_address(objects, value)
-        answer = plain_answer(*place)
+        answer = direct_answer(*place)
         found.append(answer_text(query, answer, Reason(answer[0]).name))
     return "".join(found)
 
@@ -73,7 +73,7 @@ def _content(file: str) -> bytes:
         os.close(handle)
 
 
-def plain_answer(code: CodeObject, section: int, offset: int) -> PlainAnswer:
+def direct_answer(code: CodeObject, section: int, offset: int) -> AnswerTuple:
     """The answer at a byte of text, by the number of its section. Raises NeedsIndex where the whole index has to say,
     and SymdError for debug data that cannot be read."""
     if code.kind is CodeKind.SPIRV:

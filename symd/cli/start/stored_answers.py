@@ -10,10 +10,10 @@ import stat
 from _hashlib import openssl_sha256  # hashlib imports all algorithms that there are, which takes 2 ms more
 from collections.abc import Mapping, Sequence
 
-from symd.cli.start import MODULE_BYTES, Asked, answer_text, names_server, plain_questions
+from symd.cli.start import MODULE_BYTES, Asked, answer_text, direct_questions, names_server
 from symd.core.index_lookup import IndexLookup
 from symd.index import VERSION
-from symd.model.frame_text import NeedsIndex, PlainAnswer, log_needs_index
+from symd.model.frame_text import AnswerTuple, NeedsIndex, log_needs_index
 from symd.model.reasons import Reason
 
 _CHUNK = 1 << 20
@@ -23,7 +23,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
     """What is written for a command line, without its verb. None where it says more than a store, a file and addresses,
     where the store has no index of the file, or an answer needs more: then the command line answers."""
-    plain = _plain_arguments(arguments)
+    plain = _direct_arguments(arguments)
     if plain is None or names_server(environment):
         return None
     store, (file, queries) = plain
@@ -47,7 +47,7 @@ def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         return None
 
 
-def _named_at(lookup: IndexLookup, address: int) -> PlainAnswer:
+def _named_at(lookup: IndexLookup, address: int) -> AnswerTuple:
     """The answer at an object address. Raises NeedsIndex unless exactly one text section holds it and it has frames, or
     where a frame has no name: a source may have it."""
     answer = lookup.answer(address)
@@ -82,10 +82,10 @@ def is_private(folder: str) -> bool:
     return True
 
 
-def _plain_arguments(arguments: Sequence[str]) -> tuple[str, Asked] | None:
+def _direct_arguments(arguments: Sequence[str]) -> tuple[str, Asked] | None:
     """(store, what is asked)."""
     at = arguments.index("--store")
-    asked = plain_questions([*arguments[:at], *arguments[at + 2 :]])
+    asked = direct_questions([*arguments[:at], *arguments[at + 2 :]])
     if asked is None or len(arguments) <= at + 1 or any(kernel for _, kernel, _ in asked[1]):
         return None
     return arguments[at + 1], asked

@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from symd.core import spirv as core
-from symd.debuginfo.plain_scopes import NO_FUNCTION, NO_PARENT
+from symd.debuginfo.address_scopes import NO_FUNCTION, NO_PARENT
 from symd.formats.spirv import Debug, DebugInstruction
 from symd.formats.spirv.module import Body, DebugWords
 from symd.model.light_typing import NamedTuple

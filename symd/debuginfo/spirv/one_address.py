@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from symd.debuginfo import leaves_out_calls
-from symd.debuginfo.plain_scopes import NO_PARENT, PlainScopes
+from symd.debuginfo.address_scopes import NO_PARENT, AddressScopes
 from symd.debuginfo.spirv import every_text
 from symd.debuginfo.spirv.decoded import SCOPE_COLUMNS, decode
 from symd.debuginfo.text_widths import widths_by_file
@@ -21,16 +21,16 @@ from symd.model.frame_text import (
     EXACT,
     INFERRED,
     NO_LINE,
+    AnswerTuple,
+    FrameTuple,
     NeedsIndex,
-    PlainAnswer,
-    PlainFrame,
 )
 
 _END_SEQUENCE = 4
 """The flag of a row that ends a sequence, as in ``model.debug_info``."""
 
 
-def answer_at_offset(code: CodeObject, offset: int) -> PlainAnswer:
+def answer_at_offset(code: CodeObject, offset: int) -> AnswerTuple:
     """The answer at a byte of the module. Raises SymdError for debug data that cannot be read, and NeedsIndex where the
     whole index has to say, also of a module inside a container, for which nobody asks by an address."""
     if code.debug is not DebugScheme.SPIRV or len(code.sections) != 1 or code.is_compiler_input:
@@ -50,9 +50,9 @@ class _AddressReading:
             memoryview(scopes.table)[number::count] for number in range(count)
         )
         ranges = scopes.range_scope, scopes.range_start, scopes.range_end
-        self._scopes = PlainScopes([parent, name, linkage_name, *call, function], inlined, ranges, names, self._files)
+        self._scopes = AddressScopes([parent, name, linkage_name, *call, function], inlined, ranges, names, self._files)
 
-    def answer(self) -> PlainAnswer:
+    def answer(self) -> AnswerTuple:
         """Raises NeedsIndex."""
         rows, row, chain, symbol = self._rows, self._row(), self._chain(), self._symbol()
         if (not chain and symbol is None) or (not len(self._scopes) and not len(rows.offset)):
@@ -86,7 +86,7 @@ class _AddressReading:
         found = [each for each in self._code.functions if 0 <= self._address - each.offset < each.size]
         return found[0] if found else None
 
-    def _frames(self, chain: Sequence[int], symbol: Function | None, row: int | None) -> tuple[PlainFrame, ...]:
+    def _frames(self, chain: Sequence[int], symbol: Function | None, row: int | None) -> tuple[FrameTuple, ...]:
         """The scopes around, or else the function, at the position of a row. Raises NeedsIndex where another function
         begins or ends in the row, or it lies outside of a text that the module carries."""
         position: tuple[str | None, int, int] = None, 0, 0

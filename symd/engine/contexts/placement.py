@@ -70,7 +70,7 @@ LARGEST = 1 << 32
 """Bytes of a segment."""
 MAX_SEGMENTS = 100_000
 """Segments of a load."""
-MAX_TEXT = 4096
+MAX_CONTEXT_TEXT = 4096
 """Characters of a key, a name, a path, an attribute."""
 MAX_TOLD = 200_000
 """Segments of loads that are told together: a load with a base has one for each text section of its module."""
@@ -90,8 +90,8 @@ def checked_context(context: Context) -> Context:
     """Raises ``BadQuery`` when it says what cannot be."""
     of_kind(context, Context, CONTEXT_HINT)
     texts = [context.host, context.device, context.clock, *context.attributes, *context.attributes.values()]
-    if any(len(text) > MAX_TEXT for text in texts) or len(context.attributes) > MAX_ATTRIBUTES:
-        raise BadQuery(f"a context has at most {MAX_ATTRIBUTES} attributes, and texts of {MAX_TEXT} characters")
+    if any(len(text) > MAX_CONTEXT_TEXT for text in texts) or len(context.attributes) > MAX_ATTRIBUTES:
+        raise BadQuery(f"a context has at most {MAX_ATTRIBUTES} attributes, and texts of {MAX_CONTEXT_TEXT} characters")
     if not 0 <= context.process < TIMES:
         raise BadQuery(f"{context.process} is not the number of a process")
     if context.address_bits not in WIDTHS:
@@ -187,14 +187,14 @@ def _check_time(time: int) -> None:
 
 def _check_text(text: str) -> None:
     checked_text(text, "a key or name", "give the key of a load")
-    if len(text) > MAX_TEXT:
-        raise BadQuery(f"a key or name has {len(text)} characters, at most {MAX_TEXT} are taken")
+    if len(text) > MAX_CONTEXT_TEXT:
+        raise BadQuery(f"a key or name has {len(text)} characters, at most {MAX_CONTEXT_TEXT} are taken")
 
 
 def _check_path(path: str) -> None:
     checked_text(path, "a code object's path", "leave it out where the module is the code object")
-    if len(path) > MAX_TEXT:
-        raise BadQuery(f"a code object's path has {len(path)} characters, at most {MAX_TEXT} are taken")
+    if len(path) > MAX_CONTEXT_TEXT:
+        raise BadQuery(f"a code object's path has {len(path)} characters, at most {MAX_CONTEXT_TEXT} are taken")
 
 
 def _named(segment: Segment, path: ObjectPath | None) -> Segment:

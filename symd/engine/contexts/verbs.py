@@ -15,7 +15,7 @@ import numpy as np
 from symd.api import ServedContextVerbs
 from symd.engine.contexts.device import ContextMap, OpenIndexOf, place_of, symbolize_question
 from symd.engine.contexts.placement import (
-    MAX_TEXT,
+    MAX_CONTEXT_TEXT,
     LoadCover,
     SegmentBudget,
     checked_context,
@@ -207,8 +207,8 @@ def _checked_alias(alias: Alias) -> Alias:
     of_kind(alias, Alias, ALIAS_HINT)
     kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
     path = None if alias.path is None else ObjectPath(checked_text(alias.path, "a code object's path", _PATH_HINT))
-    if not kind or not key or len(path or "") > MAX_TEXT:
-        raise BadQuery(f"an alias has a kind and a key, and a path of at most {MAX_TEXT} characters")
+    if not kind or not key or len(path or "") > MAX_CONTEXT_TEXT:
+        raise BadQuery(f"an alias has a kind and a key, and a path of at most {MAX_CONTEXT_TEXT} characters")
     return replace(alias, path=path, context=context)
 
 

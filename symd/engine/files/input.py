@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, NoSuchFile, PermissionDenied, SymdError
 from symd.formats.budget import Budget
-from symd.formats.containers import compressed_file, file_part
+from symd.formats.containers import compressed_file, uri
 from symd.model.frame_text import printable
 from symd.model.identities import named_digest
 from symd.system.messages import alike, complain, os_error_text
@@ -173,7 +173,7 @@ def _read(
         return _bounded(sys.stdin.buffer, "standard input", limits)
     if not file:
         raise InvalidInput("the name of the file is empty", where="''", hint="a variable of the shell may be unset")
-    place = file_part.parse_uri(file) if file_part.is_uri(file) else file_part.CodeObjectUri(file)
+    place = uri.parse_uri(file) if uri.is_uri(file) else uri.CodeObjectUri(file)
     try:
         # pathlib is slow to load, and not needed for one file
         with open(place.path, "rb") if allowed is None else allowed.opened(place.path) as stream:  # noqa: PTH123
@@ -236,7 +236,7 @@ def _called_nearly_so(path: str) -> str:
     return f"did you mean {printable(shown)}?"
 
 
-def _cut(stream: BinaryIO, place: file_part.CodeObjectUri, name: str, limits: Limits) -> bytes:
+def _cut(stream: BinaryIO, place: uri.CodeObjectUri, name: str, limits: Limits) -> bytes:
     """The bytes that a URI's range names; the rest of the file, which may be large, is not read."""
     offset, size = place.offset or 0, place.size or 0
     end = stream.seek(0, os.SEEK_END)
@@ -267,7 +267,7 @@ def _too_large(name: str, limits: Limits) -> LimitExceeded:
 def is_regular_file(text: str) -> bool:
     """Whether a URI that somebody else wrote names a file whose bytes can be read and come to an end."""
     try:
-        return comes_to_an_end(file_part.parse_uri(text).path)
+        return comes_to_an_end(uri.parse_uri(text).path)
     except SymdError:
         return False
 

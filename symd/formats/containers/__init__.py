@@ -16,7 +16,7 @@ from symd.model.light_typing import Final, NamedTuple
 from symd.model.summaries import ContainerSummary
 from symd.model.texts import counted
 
-__all__ = ("FORMATS", "MAX_NOTES", "MAX_TEXT", "UnpackedModule", "format_name", "identify", "unpack")
+__all__ = ("FORMATS", "MAX_NOTES", "MAX_TEXT_SIZE", "UnpackedModule", "format_name", "identify", "unpack")
 
 FORMATS: Final = FormatTable(
     "spirv",
@@ -41,7 +41,7 @@ FORMATS: Final = FormatTable(
 )
 """Asked in this order; the first that claims the bytes reads them, and those behind it are not even imported."""
 
-MAX_TEXT: Final = 1 << 44
+MAX_TEXT_SIZE: Final = 1 << 44
 """Bytes of text that a code object may have. A section without content in the file says any number; so the text
 positions of all code objects of a module (``index.module_tables``) fit 64 bits."""
 
@@ -163,8 +163,10 @@ class ContainerUnpacker:
 
     def _checked(self, code: CodeObject, place: str) -> CodeObject:
         text = sum([section.size for section in code.sections if section.executable])
-        if text > MAX_TEXT:
-            raise Malformed(f"its text takes {text} bytes, more than {MAX_TEXT} that any GPU could hold", where=place)
+        if text > MAX_TEXT_SIZE:
+            raise Malformed(
+                f"its text takes {text} bytes, more than {MAX_TEXT_SIZE} that any GPU could hold", where=place
+            )
         return code if self._joining is None else self._joining(code, place, self._budget)
 
     def _on_the_way(self, path: tuple[str, ...]) -> bool:

@@ -22,7 +22,7 @@ from symd.query.disasm.disassembler import (
     code_ranges,
     senseless,
 )
-from symd.system.process.starter import Starter
+from symd.system.process.fork_server import ForkServer
 
 __all__ = ("DISASSEMBLERS", "disassemble")
 
@@ -34,7 +34,7 @@ def disassemble(
     spans: Sequence[CodeSpan] | None = None,
     limits: Limits | None = None,
     *,
-    starter: Starter | None = None,
+    fork_server: ForkServer | None = None,
 ) -> list[Instructions | SymdError]:
     """The instructions of each code object, or those of the ranges of code that ``spans`` reach into, each range whole;
     in place of them the error that says why there are none: ToolMissing, Unsupported, NotFound, DeadlineExceeded,
@@ -42,11 +42,11 @@ def disassemble(
 
     A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte
     that symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such. Programs
-    are started by ``starter``, or by one that lives as long as this call, and ended where nobody waits any more.
+    are started by ``fork_server``, or by one that lives as long as this call, and ended where nobody waits any more.
     """
     with ExitStack() as stack:
-        starter = starter or stack.enter_context(Starter())
-        budget = DisassemblyBudget(limits or DEFAULT_LIMITS, starter, of_part=spans is not None)
+        fork_server = fork_server or stack.enter_context(ForkServer())
+        budget = DisassemblyBudget(limits or DEFAULT_LIMITS, fork_server, of_part=spans is not None)
         return _disassemble_each(codes, spans, budget)
 
 

@@ -21,9 +21,9 @@ from symd.model.code import CodeObject, Function, Kernel, Section
 from symd.model.line_tables import CodeSpan
 from symd.system.installed import chosen_folders
 from symd.system.process import confinement
+from symd.system.process.fork_server import ForkServer
 from symd.system.process.process import ProcessLimits
 from symd.system.process.run import Ended, run_tool
-from symd.system.process.starter import Starter
 
 _LIBRARY_FOLDERS = (
     *(f"{prefix}/lib/{os.uname().machine}-linux-gnu" for prefix in ("", "/usr", "/usr/local")),
@@ -219,34 +219,34 @@ class DisassemblyBudget:
     def __init__(
         self,
         limits: Limits,
-        starter: Starter | None = None,
+        fork_server: ForkServer | None = None,
         *,
         of_part: bool = False,
     ) -> None:
         self._smaller = "ask for one code object" if of_part else "ask for one function"
         self._hint = f"{self._smaller}, or raise disassembly_seconds"
-        self._starter = starter
+        self._fork_server = fork_server
         self._seconds = seconds = limits.disassembly_seconds
         self._size_left = DISASSEMBLY_SIZE
         self._end = time.monotonic() + seconds
 
     def prepare(self) -> None:
         """Let what starts programs come up, while their input is made."""
-        if self._starter is not None and confinement.available():
-            self._starter.begin()
+        if self._fork_server is not None and confinement.available():
+            self._fork_server.begin()
 
     def run(self, command: Sequence[str], data: bytes, *, own_pipe: bool = False) -> Ended:
         """Run a program on the code in ``data``, confined where it has no ``own_pipe``: then it confines itself. Raises
         DeadlineExceeded when no time is left, and as ``run_tool``."""
         limits = self._next_run(len(data))
         try:
-            starter = None if own_pipe else self._starter
+            fork_server = None if own_pipe else self._fork_server
             ended = run_tool(
                 command,
                 limits,
                 data=data,
                 own_pipe=own_pipe,
-                starter=starter,
+                fork_server=fork_server,
                 hint=self._hint,
             )
         except LimitExceeded as error:

@@ -65,7 +65,7 @@ MAX_PATH_RULES = 100
 MAX_TARGETS = 100
 """Targets of one breakpoint."""
 
-MAX_TEXT = 4096
+MAX_BREAKPOINT_TEXT = 4096
 """Characters of a breakpoint's id, place, code object and targets, and of a rule's folders: the longest path that Linux
 takes (PATH_MAX)."""
 
@@ -154,11 +154,11 @@ def _check_count(field: str, values: Sequence[object], most: int, hint: str) -> 
 
 
 def _check_length(field: str, text: str) -> None:
-    if len(text) > MAX_TEXT:
+    if len(text) > MAX_BREAKPOINT_TEXT:
         raise LimitExceeded(
-            f"{field} of a breakpoint has {len(text)} characters, at most {MAX_TEXT} are taken",
+            f"{field} of a breakpoint has {len(text)} characters, at most {MAX_BREAKPOINT_TEXT} are taken",
             hint="give a path that a system could open, or a name that a compiler writes",
-            metadata={"limit": "breakpoint_text", "value": str(MAX_TEXT)},
+            metadata={"limit": "breakpoint_text", "value": str(MAX_BREAKPOINT_TEXT)},
         )
 
 

@@ -31,7 +31,7 @@ from symd.system.process import confinement
 from symd.system.process.pool import Pool
 from symd.system.process.process import ProcessLimits
 
-MAX_TEXT: Final = 2 << 20
+MAX_COLOURED_TEXT: Final = 2 << 20
 """Letters of a text beyond which it stays plain."""
 MAX_LINE: Final = 4000
 """Letters of a line beyond which the text stays plain: what machines wrote, nobody reads by its colours."""
@@ -86,7 +86,7 @@ _LEXERS: Final[dict[str, type[Lexer]]] = {
 
 def is_coloured(text: str) -> bool:
     """Whether a text is not too long for colours."""
-    return len(text) <= MAX_TEXT and max(map(len, text.split("\n"))) <= MAX_LINE
+    return len(text) <= MAX_COLOURED_TEXT and max(map(len, text.split("\n"))) <= MAX_LINE
 
 
 def uncoloured(_file: str, text: str) -> Rows:

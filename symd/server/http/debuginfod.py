@@ -104,7 +104,7 @@ MISSING_SECONDS: Final = 600.0
 """How long a build ID that no server had is not asked for again."""
 MAX_MISSING: Final = 4096
 """Build IDs of which that is remembered."""
-MIN_DIGITS: Final = 16
+MIN_SERVER_DIGITS: Final = 16
 """Hexadecimal digits that a build ID has at least, here: servers know nothing by the beginning of one."""
 
 
@@ -120,7 +120,7 @@ class ModuleFetcher:
         """Fetch a module; whether the store has it now. Raises BadQuery for what is no build ID, ServerUnavailable
         where no server answers, and LimitExceeded for a file that is too large."""
         name = checked_name(build_id)
-        if len(name) < MIN_DIGITS or self._is_missing(name):
+        if len(name) < MIN_SERVER_DIGITS or self._is_missing(name):
             return False
         try:
             module = self._servers.stream_executable(name, partial(self._keep, name))

@@ -136,7 +136,7 @@ def checked(site: Site, asked: HttpRequest) -> str:
 
 MAX_NAMES: Final = 200
 """Names of one answer."""
-MAX_TEXT: Final = 1 << 20
+MAX_PAGE_NAMES_TEXT: Final = 1 << 20
 """Bytes of their texts, give or take one: a module may make them of any length, and each has its code
 object's path."""
 
@@ -172,7 +172,7 @@ def _names(site: Site, asked: HttpRequest) -> Reply:
     except NotFound:
         names = ()
     found: list[dict[str, Any]] = []
-    room = MAX_TEXT
+    room = MAX_PAGE_NAMES_TEXT
     for each in names:
         if len(found) == MAX_NAMES or room <= 0:
             return json_reply({"names": found, "more": True})

@@ -18,6 +18,6 @@ frame), and the ending then names that limit; most programs abort instead, and o
 How to run one: ``run.run`` starts a program once, and returns its answer with its ending; ``run.run_tool`` does the
 same in an empty folder and turns a bad ending into ``ToolFailed`` or ``ToolCrashed``; ``pool.Pool`` keeps processes
 warm that call one Python function again and again. All three share ``process`` (start, limits, kill), and ``frames``. A
-user's own programs have no limits but the user's (``foreground``, ``Dialogue``), nor has the process that starts
-confined ones (``starter``), which reads nothing but symd's requests.
+user's own programs have no limits but the user's (``programs``), nor has the process that starts
+confined ones (``fork_server``), which reads nothing but symd's requests.
 """

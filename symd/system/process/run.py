@@ -30,8 +30,8 @@ from symd.system.messages import os_error_text
 from symd.system.private_files import child_folder, write_bytes
 from symd.system.process import confinement
 from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, LandlockAccess
+from symd.system.process.fork_server import Confined, ForkServer
 from symd.system.process.process import ProcessLimits, Running, clean_environment, kill, signal_name, start
-from symd.system.process.starter import Confined, Starter
 
 
 class Limit(enum.Enum):
@@ -215,7 +215,7 @@ def run(
             prints, print_end = _pipe(ours, its)
             inputs = _file_of(stdin, its) if stdin else _nothing(its)
             if confined is not None:
-                process: Running = confined.starter.start(
+                process: Running = confined.fork_server.start(
                     command, limits, confined.allowed, folder, environment, (inputs, answer_end, print_end)
                 )
             else:
@@ -364,14 +364,14 @@ def run_tool(
     data: bytes | None = None,
     stdin: bytes = b"",
     own_pipe: bool = False,
-    starter: Starter | None = None,
+    fork_server: ForkServer | None = None,
     environment: Mapping[str, str] | None = None,
     hint: str = "",
 ) -> Ended:
     """Run a program in a folder that is empty but for the file ``input``, which holds ``data`` where that is given.
 
-    ``own_pipe`` as in ``run.run``. With a ``starter`` the program is confined, where the kernel can do that: it reads
-    itself, shared libraries and its folder, in which it may write, and has no socket and no further process.
+    ``own_pipe`` as in ``run.run``. With a ``fork_server`` the program is confined, where the kernel can do that: it
+    reads itself, shared libraries and its folder, in which it may write, and has no socket and no further process.
     ``environment`` in place of the clean one; ``hint`` goes into the errors.
     Raises DeadlineExceeded, LimitExceeded when it answers too much, ToolFailed when it cannot be started. Neither a
     signal nor an exit status is an error here: the caller knows what they mean (``tool_error``).
@@ -380,8 +380,8 @@ def run_tool(
     if os.sep in command[0]:  # the tool starts in a folder from which a relative path leads elsewhere
         command = [os.path.abspath(command[0]), *command[1:]]  # noqa: PTH100 - follows no link
     confined = None
-    if starter is not None and confinement.available() and os.sep in command[0]:
-        confined = Confined(starter, [*_allowed(command[0])])
+    if fork_server is not None and confinement.available() and os.sep in command[0]:
+        confined = Confined(fork_server, [*_allowed(command[0])])
     try:
         with child_folder("tool") as folder:
             if data is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.start import plain_answers, version_text
+from symd.cli.start import direct_answers, version_text
 from symd.config import Limits
 from symd.formats import elf
 from symd.formats.budget import Budget
@@ -38,7 +38,7 @@ def test_answers_are_those_of_the_command_line() -> None:
     asked = [f"{address:#x}" for address in range(0x1900, 0x1A00, 4)]
     expected, _ = run("--limit", "batch=1000", FILE, *asked)
     assert "(inlined by)" in expected
-    said = [plain_answers([str(FILE), text], {}) for text in asked]
+    said = [direct_answers([str(FILE), text], {}) for text in asked]
     assert sum(text is not None for text in said) > 30
     singly = [
         run("--limit", "batch=1000", FILE, text)[0] + "\n" for text, own in zip(asked, said, strict=True) if own is None
@@ -54,7 +54,7 @@ def test_the_log_says_why_an_answer_is_left_to_the_command_line(
     caplog: pytest.LogCaptureFixture, place: str, reason: str
 ) -> None:
     with caplog.at_level(logging.DEBUG, "symd.cli.start"):
-        assert plain_answers([str(FILE), place], {}) is None
+        assert direct_answers([str(FILE), place], {}) is None
     assert f"{FILE} is left to the command line: {reason}" in caplog.text
 
 
@@ -110,8 +110,8 @@ def test_a_cubins_answer_imports_no_numpy(file: str, place: str, frames: int) ->
     ],
 )
 def test_what_is_not_plain_is_left_to_the_command_line(arguments: list[str], environment: Mapping[str, str]) -> None:
-    assert plain_answers([str(FILE), "0x1978", "6520"], {"SYMD_SERVER": "none"}) is not None
-    assert plain_answers([str(FILE) if each == "FILE" else each for each in arguments], environment) is None
+    assert direct_answers([str(FILE), "0x1978", "6520"], {"SYMD_SERVER": "none"}) is not None
+    assert direct_answers([str(FILE) if each == "FILE" else each for each in arguments], environment) is None
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_file_that_ends_too_early_is_left_to_the_command_line(tmp_path: Path) 
     for size in (0, 4, 19, 20, 63, 64, 1000, len(data) // 2, len(data) - 1):
         file = tmp_path / f"{size}.co"
         file.write_bytes(data[:size])
-        assert plain_answers([str(file), "0x1978"], {}) is None
+        assert direct_answers([str(file), "0x1978"], {}) is None
 
 
 def test_the_version_is_said_without_the_command_line() -> None:
@@ -170,5 +170,5 @@ def test_a_file_that_is_refused_as_a_whole_answers_nothing(tmp_path: Path) -> No
     data[image.header.shoff + number * 64 + 32] -= 1
     file = tmp_path / "cut.co"
     file.write_bytes(data)
-    assert plain_answers([str(FILE), "0x1978"], {}) is not None
-    assert plain_answers([str(file), "0x1978"], {}) is None
+    assert direct_answers([str(FILE), "0x1978"], {}) is not None
+    assert direct_answers([str(file), "0x1978"], {}) is None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.engine.contexts.placement import MAX_ATTRIBUTES, MAX_TEXT
+from symd.engine.contexts.placement import MAX_ATTRIBUTES, MAX_CONTEXT_TEXT
 from symd.engine.contexts.verbs import StoredAliases, StoredContexts
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded
 from symd.model.addresses import ByAddress, ByKernel
@@ -106,7 +106,7 @@ def test_texts_count_among_the_segments_of_maps_that_stay(contexts, monkeypatch)
 
 def test_segments_that_are_read_together_have_room_for_the_longest_names():
     """A character may take four bytes."""
-    assert context_log.ROWS * 2 * 4 * MAX_TEXT < 200 << 20
+    assert context_log.ROWS * 2 * 4 * MAX_CONTEXT_TEXT < 200 << 20
 
 
 def test_contexts_that_are_read_together_have_room_for_the_longest_attributes(contexts, monkeypatch):
@@ -119,7 +119,7 @@ def test_contexts_that_are_read_together_have_room_for_the_longest_attributes(co
 
     monkeypatch.setattr(contexts._context_log, "contexts", counted)
     assert [record.id for record in contexts.all()] == known
-    assert max(asked) * MAX_ATTRIBUTES * 2 * 4 * MAX_TEXT < 100 << 20
+    assert max(asked) * MAX_ATTRIBUTES * 2 * 4 * MAX_CONTEXT_TEXT < 100 << 20
 
 
 def test_aliases_are_taken_without_what_their_contexts_say(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import BadQuery, Malformed, Unsupported
-from symd.formats.containers import file_part
-from symd.formats.containers.file_part import CodeObjectUri
+from symd.formats.containers import uri
+from symd.formats.containers.uri import CodeObjectUri
 from tests.formats.containers.amd import objects
 
 
@@ -22,7 +22,7 @@ from tests.formats.containers.amd import objects
     ],
 )
 def test_a_file_uri_is_read(text, found):
-    assert file_part.parse_uri(text) == found
+    assert uri.parse_uri(text) == found
 
 
 @pytest.mark.parametrize(
@@ -46,39 +46,39 @@ def test_a_file_uri_is_read(text, found):
 )
 def test_anything_else_is_a_bad_query(text):
     with pytest.raises(BadQuery):
-        file_part.parse_uri(text)
+        uri.parse_uri(text)
 
 
 def test_a_memory_uri_is_refused_with_an_explanation():
     with pytest.raises(Unsupported, match="running process"):
-        file_part.parse_uri("memory://1234#offset=0x7f0000000000&size=4096")
+        uri.parse_uri("memory://1234#offset=0x7f0000000000&size=4096")
 
 
 def test_is_uri_tells_uris_from_paths():
-    assert file_part.is_uri("file:///x")
-    assert file_part.is_uri("memory://1#offset=0&size=1")
-    assert not file_part.is_uri("dir/file:x")
+    assert uri.is_uri("file:///x")
+    assert uri.is_uri("memory://1#offset=0&size=1")
+    assert not uri.is_uri("dir/file:x")
 
 
 def test_a_uri_into_a_host_program_cuts_out_the_code_object():
     host = objects.sample("host-offloading.o")
     wanted = objects.sample("v4-gfx900.co")
-    found = file_part.parse_uri(f"file:///host#offset={host.index(wanted):#x}&size={len(wanted)}")
+    found = uri.parse_uri(f"file:///host#offset={host.index(wanted):#x}&size={len(wanted)}")
     assert found.cut(host) == wanted
-    assert file_part.parse_uri("file:///host").cut(host) == host
+    assert uri.parse_uri("file:///host").cut(host) == host
 
 
 def test_a_range_that_leaves_the_file_is_malformed():
     with pytest.raises(Malformed, match="past the file"):
-        file_part.parse_uri("file:///a#offset=8&size=3").cut(bytes(10))
+        uri.parse_uri("file:///a#offset=8&size=3").cut(bytes(10))
 
 
 def test_a_path_that_is_no_utf_8_is_taken_as_the_shell_gave_it():
-    assert file_part.parse_uri("file:///tmp/a\udcffb").path == "/tmp/a\udcffb"
-    assert file_part.parse_uri("file:///tmp/a%ffb").path == "/tmp/a\udcffb"
+    assert uri.parse_uri("file:///tmp/a\udcffb").path == "/tmp/a\udcffb"
+    assert uri.parse_uri("file:///tmp/a%ffb").path == "/tmp/a\udcffb"
 
 
 def test_half_a_surrogate_pair_is_a_bad_query():
     """As JSON may hold it in a profile."""
     with pytest.raises(BadQuery, match="surrogate"):
-        file_part.parse_uri("file:///tmp/a\ud800")
+        uri.parse_uri("file:///tmp/a\ud800")

@@ -24,8 +24,8 @@ from symd.model.sources import PathRule
 from symd.model.watches import BreakpointChange, Resolved, WatchEvent, Watching
 from symd.rpc.wire.breakpoints import (
     LOCATIONS_TEXT,
+    MAX_BREAKPOINT_TEXT,
     MAX_PATH_RULES,
-    MAX_TEXT,
     EventReader,
     WatchRequest,
     check_is_change,
@@ -82,10 +82,10 @@ def test_texts_are_bounded_by_name(long: str) -> None:
         asked = Breakpoint(given["name"], SourceLine(given["file"], 3), path=given["path"], rules=rules)
         assert from_breakpoint(to_breakpoint(asked), given["name"]) == asked
 
-    read(MAX_TEXT)
+    read(MAX_BREAKPOINT_TEXT)
     with pytest.raises(LimitExceeded) as caught:
-        read(MAX_TEXT + 1)
-    assert caught.value.metadata == {"limit": "breakpoint_text", "value": str(MAX_TEXT)}
+        read(MAX_BREAKPOINT_TEXT + 1)
+    assert caught.value.metadata == {"limit": "breakpoint_text", "value": str(MAX_BREAKPOINT_TEXT)}
 
 
 def test_events_come_back_as_they_went() -> None:

@@ -22,7 +22,7 @@ from symd.server import messages
 from symd.server.config import Config
 from symd.server.http import exchange
 from symd.server.http.app import HEAD_BYTES
-from symd.server.http.page import MAX_NAMES, MAX_TEXT
+from symd.server.http.page import MAX_NAMES, MAX_PAGE_NAMES_TEXT
 from symd.server.http.symbolication import VALUES, parsed
 from symd.server.http_server import web_served
 from symd.server.metrics import Metrics
@@ -320,7 +320,8 @@ def test_frames_of_long_names_are_not_written(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("path", "count"), [("p", MAX_NAMES), ("p" * (MAX_TEXT // 4), 4), ("\u4e00" * (MAX_TEXT // 12), 4)]
+    ("path", "count"),
+    [("p", MAX_NAMES), ("p" * (MAX_PAGE_NAMES_TEXT // 4), 4), ("\u4e00" * (MAX_PAGE_NAMES_TEXT // 12), 4)],
 )
 def test_names_end_where_their_texts_are_long(tmp_path, path, count):
     """Each has its code object's path, which is as long as whoever made the module liked."""

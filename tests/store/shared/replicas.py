@@ -32,6 +32,7 @@ from symd import Client
 from symd.config import Limits
 from symd.errors import DataLoss
 from symd.model.watches import ModuleAdded, Watch
+from symd.rpc.channel import RECONNECT_SECONDS
 from symd.store.shared.s3_storage import S3Storage
 from symd.store.shared.store import module_object
 from tests.object_server import BUCKET, WHOLE, environment, s3_server
@@ -42,7 +43,9 @@ OBJECT = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
 PREFIX = "replicas"
 """Of the names of the daemons' objects."""
 BETWEEN_KILLS = 1.0
-"""Seconds from one kill to the next."""
+"""Seconds from one kill to the next, at the least."""
+KNOWN_SECONDS = 2.0 * RECONNECT_SECONDS
+"""After which every client asks a daemon again that was started anew."""
 LONG = 60.0
 """Seconds after which a daemon that does not start or end is given up."""
 _MADE = """
@@ -211,7 +214,9 @@ class Load:
                 except self._unfailing as error:
                     self.seen.asked[type(error).__name__] += 1
                 except Exception as error:  # noqa: BLE001 - whatever it is, a request failed
-                    self.seen.failed.append(f"{work.__name__}: {type(error).__name__}: {error}")
+                    self.seen.failed.append(
+                        f"{work.__name__}: {type(error).__name__}: {error} {getattr(error, 'metadata', {})}"
+                    )
                 else:
                     self.seen.asked[work.__name__.strip("_")] += 1
 
@@ -257,23 +262,28 @@ LEAST_KILLS = 7
 
 
 class Killer:
-    """Kills one daemon after the other and starts each again at once, while at least one other serves."""
+    """Kills one daemon after the other and starts each again at once, while at least one other serves that clients ask. One that has only just started is
+    none: while nobody has connected to it yet, all daemons are away."""
 
     def __init__(self, daemons: Replicas, count: int) -> None:
         self._daemons = daemons
-        self._serving = list(range(count))
+        now = time.monotonic()
+        self._serving = [(number, now - KNOWN_SECONDS) for number in range(count)]
+        """Those that serve, and since when; the one that has served longest is the first."""
         self._starting: list[threading.Thread] = []
         self._changed = threading.Condition()
-        self._next = time.monotonic() + BETWEEN_KILLS
+        self._next = now + BETWEEN_KILLS
 
     def __call__(self) -> None:
         """Wait for the next moment, kill the daemon that has served longest, and let another thread start it."""
-        time.sleep(max(0.0, self._next - time.monotonic()))
         with self._changed:
             assert self._changed.wait_for(lambda: len(self._serving) > 1, LONG), "no second daemon started"
-            number = self._serving.pop(0)
-        self._next = max(self._next + BETWEEN_KILLS, time.monotonic())
+            (number, _), (_, since) = self._serving[:2]
+        time.sleep(max(0.0, max(self._next, since + KNOWN_SECONDS) - time.monotonic()))
+        with self._changed:
+            del self._serving[0]
         self._daemons.kill(number)
+        self._next = time.monotonic() + BETWEEN_KILLS
         thread = threading.Thread(target=self._start, args=(number,))
         self._starting.append(thread)
         thread.start()
@@ -285,13 +295,13 @@ class Killer:
     def _start(self, number: int) -> None:
         self._daemons.start(number)
         with self._changed:
-            self._serving.append(number)
+            self._serving.append((number, time.monotonic()))
             self._changed.notify()
 
 
 def kill_under_load(seconds: float, count: int = 3) -> Seen:
-    """Kill one daemon after the other and start each again: a second apart, and not before a module was added since. However slow the machine is, no
-    module is then one that four daemons in a row did not survive, which is refused."""
+    """Kill one daemon after the other and start each again: a second apart or more, and not before a module was added since. However slow the machine is,
+    no module is then one that four daemons in a row did not survive, which is refused."""
     with replicas(count) as (daemons, database):
         with psycopg.connect(database, autocommit=True) as connection:
             connection.execute(_MADE)

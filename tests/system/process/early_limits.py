@@ -13,9 +13,9 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from symd.system.process.fork_server import ForkServer
 from symd.system.process.process import ProcessLimits
 from symd.system.process.run import run_tool
-from symd.system.process.starter import Starter
 
 LIMITS = ProcessLimits(seconds=600, memory=8 << 20, answer=1 << 16, cpu_seconds=50, file_size=1 << 16, open_files=16)
 """Less memory than the interpreter takes which starts the child."""
@@ -36,9 +36,9 @@ def built(folder: Path, compiler: str) -> list[str]:
     return [str(program), *(f"{kind}:{soft}:{hard}" for kind, (soft, hard) in HELD.items())]
 
 
-def passed(command: list[str], starter: Starter | None = None) -> list[str]:
+def passed(command: list[str], fork_server: ForkServer | None = None) -> list[str]:
     """Which limits one child could pass, in the child's words."""
-    ended = run_tool(command, LIMITS, starter=starter)
+    ended = run_tool(command, LIMITS, fork_server=fork_server)
     said = ended.answer.decode().splitlines()
     return said[:-1] if said[-1:] == ["done"] else [*said, str(ended.ending)]
 
@@ -64,10 +64,10 @@ def main() -> int:
     )
     chosen = parser.parse_args()
     late, found = 0, Counter[str]()
-    with tempfile.TemporaryDirectory() as folder, Starter() as starter, busy(chosen.busy):
+    with tempfile.TemporaryDirectory() as folder, ForkServer() as fork_server, busy(chosen.busy):
         command = built(Path(folder), os.environ.get("CC", "cc"))
         for _ in range(chosen.starts):
-            each = passed(command, starter if chosen.confined else None)
+            each = passed(command, fork_server if chosen.confined else None)
             late += bool(each)
             found.update(each)
     print(f"{chosen.starts} starts beside {chosen.busy} busy processes: {late} had a limit late or none")

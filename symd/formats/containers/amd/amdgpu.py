@@ -187,7 +187,8 @@ class _DescribedFacts:
         return self._notes.metadata.kernels
 
     def of(self, name: str, descriptor: Descriptor) -> dict[str, Any]:
-        resources = metadata.resources(*self._symbols.bytes_from(descriptor, metadata.DESCRIPTOR_SIZE))
+        data, at = self._symbols.bytes_from(descriptor, metadata.DESCRIPTOR_SIZE)
+        resources = metadata.resources(data, at)
         said = self._said.get(name, _NOTHING_SAID)
         key = resources, id(said)
         found = self._known.get(key)

@@ -18,8 +18,8 @@ from symd.errors import BadQuery, Malformed, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.amd.amdgpu_core import claims, state_note
-from symd.formats.containers.file_part import memory_range
 from symd.formats.containers.format import Contents, Element
+from symd.formats.containers.uri import memory_range
 from symd.formats.elf import FILE_HEADER_64, PROGRAM_HEADER_64, ElfSegment
 from symd.formats.elf.constants import (
     DT_STRTAB,

@@ -2,7 +2,7 @@
 "AMDGPU" msgpack map since version 3), and what the hardware reads before a kernel starts (``amd_kernel_code_t`` in
 front of the code of version 2, later the 64-byte descriptor at symbol ``K.kd``).
 
-Damaged notes cost a warning and the metadata, never the code object.
+Damaged notes cost a warning and their metadata, never the code object.
 
 Source: LLVM's AMDGPU usage guide, "Note Records", "Code Object Metadata", "Kernel Descriptor" and "amd_kernel_code_t".
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 
 from symd.errors import Malformed
 from symd.formats.elf import Elf, Note
@@ -58,10 +59,10 @@ _KERNEL_TABLES, _ARGUMENT_TABLES = (
 
 
 class Metadata:
-    """What the notes say. ``kernels`` maps the kernel's symbol name (without ``.kd``) to its facts, one dictionary for
-    all of which the same is said; ``isa`` is major, minor and stepping of a version 2 object; ``target`` is the full
-    name (``amdgcn-amd-amdhsa--gfx90a``); ``build_id`` are the hexadecimal digits of the build ID note, "" where there
-    is none."""
+    """What the notes say. ``kernels`` maps the kernel's symbol name (without ``.kd``) to its facts, mostly one
+    dictionary for all of which the same is said, which nobody changes; ``isa`` is major, minor and stepping of a
+    version 2 object; ``target`` is the full name (``amdgcn-amd-amdhsa--gfx90a``); ``build_id`` are the hexadecimal
+    digits of the build ID note, "" where there is none."""
 
     def __init__(self) -> None:
         self.build_id = ""
@@ -127,34 +128,33 @@ def _take(note: Note, result: Metadata) -> None:
 
 
 def _take_msgpack(data: bytes, result: Metadata) -> None:
-    from symd.formats.containers.amd import msgpack  # noqa: PLC0415 - 9 of the 30 ms of one question, which needs no facts
-
-    arguments: dict[bytes, list[dict[str, Any]]] = {}
-    known: dict[tuple[bytes, str], dict[str, Any]] = {}
     try:
-        found = msgpack.metadata_note(data, _METADATA)
-        for kernel, encoded in found.kernels if found else ():
-            symbol = kernel.get(".symbol") or kernel.get(".name")
-            if not isinstance(symbol, str):
-                continue
-            if encoded not in arguments:
-                arguments[encoded] = _arguments(msgpack.unpacked(encoded, _METADATA), 0)
-            own = _kernel_facts(kernel, 0)
-            result.kernels[symbol.removesuffix(".kd")] = known.setdefault(
-                (encoded, str(own)), {**own, "arguments": arguments[encoded]}
-            )
+        found = _note_reader().read(data)
     except Malformed as error:
-        result.kernels.clear()
         result.warnings.append(str(error))
         return
     if found is None:
         result.warnings.append(f"{_METADATA}: the msgpack value is not a map")
         return
-    target = found.tree.get("amdhsa.target")
+    for symbol, facts in found.get("amdhsa.kernels", ()):
+        if isinstance(symbol, str):
+            result.kernels[symbol.removesuffix(".kd")] = facts
+    target = found.get("amdhsa.target")
     result.target = target if isinstance(target, str) else result.target
-    version = found.tree.get("amdhsa.version")
+    version = found.get("amdhsa.version")
     if isinstance(version, list) and len(version) == 2 and all(isinstance(part, int) for part in version):
         result.version = (version[0], version[1])
+
+
+@cache
+def _note_reader() -> Any:
+    """What reads the msgpack notes of this process: the code objects of a library say the same of their kernels."""
+    from symd.formats.containers.amd import msgpack  # noqa: PLC0415 - 9 of the 30 ms of one question, which needs no facts
+
+    def facts(kernel: Mapping[Any, Any], arguments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {**_kernel_facts(kernel, 0), "arguments": arguments}
+
+    return msgpack.NoteReader(facts, lambda value: _arguments(value, 0), _METADATA)
 
 
 def _take_yaml(data: bytes, result: Metadata) -> None:

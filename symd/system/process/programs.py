@@ -1,5 +1,6 @@
-"""A user's own program: in the foreground with the streams, the terminal, the process group and the signals that a
-shell gave to symd, or as a dialogue that is asked a line at a time (``Dialogue``).
+"""Programs that symd runs for its user: in the foreground, with the streams, the terminal, the process group and the
+signals that a shell gave to symd; as a dialogue, asked a line at a time (``Dialogue``); or in the background, where the
+program goes on when symd has ended (``BackgroundProgram``).
 
 A program in the foreground is in symd's process group, so that the terminal's signals (an interrupt, a stop) reach
 both; symd lets them pass. Signals that somebody sent to symd alone are sent on. symd stops when the program stops, so
@@ -12,13 +13,15 @@ import contextlib
 import errno
 import os
 import resource
+import select
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from symd.errors import ToolFailed
+from symd.errors import ToolFailed, Unavailable
 from symd.system.messages import os_error_text
 
 
@@ -172,3 +175,64 @@ def end_like(ending: ForegroundEnding) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {ending.signal})
     os.kill(os.getpid(), ending.signal)
     return 128 + ending.signal
+
+
+_AWAKE_SECONDS: Final = 1.0
+"""How long is waited at a time: a signal that another thread got is handled when the main one runs again."""
+_END_SECONDS: Final = 10.0
+"""How long a program that was not ready in time has to end before it is killed."""
+_PIECE: Final = 1 << 16
+
+
+class BackgroundProgram:
+    """A program that is started now, in a session of its own, so that no terminal ends it, and without standard input.
+    What it writes to standard error goes to the descriptor ``errors``, and an error calls it ``name``."""
+
+    def __init__(self, name: str, command: Sequence[str], errors: int) -> None:
+        self._name = name
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+        )
+        self.process: Final = self._process.pid
+        self.status: int | None = None
+        """Its exit status, below 0 of a signal, where it ended before it was ready."""
+
+    def lines(self, count: int, seconds: float) -> list[str]:
+        """The first ``count`` lines that it writes, by which it says that it is ready; from then on nobody reads what
+        it writes. Fewer where it ends before. Where it is not ready within ``seconds``, or symd is to end meanwhile,
+        the program is ended. Raises Unavailable."""
+        try:
+            said = self._read(count, seconds)
+        except BaseException:
+            self._end()
+            raise
+        if len(said) < count:
+            self.status = self._process.wait()
+        else:
+            self._process.returncode = 0  # nobody waits for it
+        return said
+
+    def _read(self, count: int, seconds: float) -> list[str]:
+        assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
+        until, said = time.monotonic() + seconds, b""
+        with self._process.stdout as output:
+            poll = select.poll()
+            poll.register(output, select.POLLIN)
+            while said.count(b"\n") < count:
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise Unavailable(f"not ready within {seconds:g} seconds, and ended", where=self._name)
+                if poll.poll(min(left, _AWAKE_SECONDS) * 1000):
+                    piece = os.read(output.fileno(), _PIECE)
+                    if not piece:
+                        break
+                    said += piece
+        return said.decode().splitlines()
+
+    def _end(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -1,4 +1,5 @@
-"""A program in the foreground: signals, stops, endings, as whoever started symd sees them."""
+"""A program in the foreground: signals, stops, endings, as whoever started symd sees them. One in the background is
+tested with ``symd daemon start``."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 RUN = """
 import os, sys
-from symd.system.process.foreground import ForegroundProgram, end_like, signals_held
+from symd.system.process.programs import ForegroundProgram, end_like, signals_held
 with signals_held() as mask:
     ending = ForegroundProgram(sys.argv[1:], os.environ, mask).wait()
 sys.exit(end_like(ending))

@@ -1,5 +1,5 @@
 """Confined programs, started faster than by a process that first confines itself: one small process is kept that starts
-them (``starting``) by fork, which a process with threads must not do.
+them (``fork_server_process``) by fork, which a process with threads must not do.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Final, NamedTuple, Self
 
 from symd.system.private_files import OTHERS
 from symd.system.process.confinement import LandlockAccess
+from symd.system.process.fork_server_process import MESSAGE_BYTES
 from symd.system.process.process import ProcessLimits, interpreter_environment, resource_limits
-from symd.system.process.starting import MESSAGE_BYTES
 
-_SCRIPT: Final = Path(__file__).with_name("starting.py")
+_SCRIPT: Final = Path(__file__).with_name("fork_server_process.py")
 
 
 class Started:
@@ -41,11 +41,11 @@ class Started:
 class Confined(NamedTuple):
     """How a program is confined: who starts it, and files that it is left, with what is below them."""
 
-    starter: Starter
+    fork_server: ForkServer
     allowed: Sequence[tuple[str, LandlockAccess]]
 
 
-class Starter:
+class ForkServer:
     """Starts programs one at a time, and is used by several threads. Its process is started when it is first needed,
     anew where it has died, and ends with ``close`` or with this one."""
 

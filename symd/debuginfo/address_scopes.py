@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from symd.core import text_layout
-from symd.model.frame_text import PYTHON_SUFFIX, NeedsIndex, PlainFrame
+from symd.model.frame_text import PYTHON_SUFFIX, FrameTuple, NeedsIndex
 from symd.model.light_typing import NamedTuple
 
 NO_PARENT = NO_FUNCTION = 0xFFFFFFFF
@@ -26,7 +26,7 @@ class ScopeRange(NamedTuple):
     stop: int
 
 
-class PlainScopes:
+class AddressScopes:
     """Columns are as ``model.debug_info.Scopes`` has them: of numbers, in these ``strings`` and ``files``. ``ranges``
     are scopes (u32), and where their addresses begin and stop (u64)."""
 
@@ -105,7 +105,7 @@ class PlainScopes:
         """Whether a scope has several ranges."""
         return self._of.count(scope) > 1
 
-    def frames(self, chain: Sequence[int], position: tuple[str | None, int, int]) -> tuple[PlainFrame, ...]:
+    def frames(self, chain: Sequence[int], position: tuple[str | None, int, int]) -> tuple[FrameTuple, ...]:
         """The innermost of these scopes at a position, and those around it at their calls. A kernel's own body is told
         as the kernel. Raises NeedsIndex where one has no name, which a symbol may have."""
         found = []

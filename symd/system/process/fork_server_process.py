@@ -1,6 +1,6 @@
-"""The process that starts programs for a ``starter.Starter``, each confined from its first instruction. It is run by
-its path and keeps one thread, so that it may run Python between fork and exec, where it gives up what the program is
-not to have: files, sockets, further processes and threads (``confinement``), and resources.
+"""The process that starts programs for a ``fork_server.ForkServer``, each confined from its first instruction. It is
+run by its path and keeps one thread, so that it may run Python between fork and exec, where it gives up what the
+program is not to have: files, sockets, further processes and threads (``confinement``), and resources.
 
 Arguments: symd's folder. Standard input is a Unix socket of messages. A request is one message, JSON with the
 descriptors of the program's standard input, output and error. First the process that is to become the program says its
