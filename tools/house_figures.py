@@ -4,7 +4,7 @@
     python tools/house_figures.py FOLDER     another checkout, such as a worktree of an older commit
     python tools/house_figures.py --json     one JSON object
 
-Generated code (``symd/v1``) is left out. A statement is a node of the syntax tree that is one, docstrings left out. An import is hidden where it stands in a function. A public
+Generated code (``symd/v1``, and modules that begin with ``# GENERATED``) is left out. A statement is a node of the syntax tree that is one, docstrings left out. An import is hidden where it stands in a function. A public
 name is a class at the top of a module whose name does not begin with ``_``; it stands twice where another module has one that is called the same.
 """
 
@@ -25,7 +25,8 @@ SMALL = 40
 
 def sources(folder: Path) -> list[Path]:
     """The hand-written modules below a folder."""
-    return [path for path in sorted(folder.rglob("*.py")) if not {"v1", "build", "node_modules"} & set(path.parts)]
+    paths = [path for path in sorted(folder.rglob("*.py")) if not {"v1", "build", "node_modules"} & set(path.parts)]
+    return [path for path in paths if not path.read_text().startswith("# GENERATED")]
 
 
 def statements(tree: ast.AST) -> int:

@@ -196,7 +196,8 @@ def keep_own_from_others(paths: StorePaths) -> None:
     own = {folder.name for folder in paths.folders}
     for entry in _entries(paths.root):
         if not entry.is_symlink() and (entry.name in own or _KEPT.fullmatch(entry.name)):
-            keep_from_others(Path(entry))
+            with suppress(FileNotFoundError):  # the last process that closes a catalogue removes SQLite's files
+                keep_from_others(Path(entry))
 
 
 def check_links(paths: StorePaths) -> None:

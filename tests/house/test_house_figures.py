@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from symd.cli.verbs import VERBS
+from tools.house_figures import sources
 
 ROOT = Path(__file__).parents[2]
 MOST_HIDDEN_IMPORTS = 40
@@ -45,3 +46,9 @@ def test_verbs_are_counted(figures: dict[str, Any]) -> None:
 
 def test_a_public_class_has_its_name_alone(figures: dict[str, Any]) -> None:
     assert figures["public classes that stand twice"] == 0
+
+
+def test_generated_modules_are_left_out() -> None:
+    names = {path.relative_to(ROOT).as_posix() for path in sources(ROOT / "symd")}
+    assert "symd/async_client.py" in names
+    assert not names & {"symd/client.py", "symd/rpc/calls.py"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.store import Store
+from symd.store import Store, folder
 
 ROUNDS = int(os.environ.get("SYMD_KILL_ROUNDS", "12"))
 """Random kills in one run; set it high for a long watch."""
@@ -203,3 +203,21 @@ def test_processes_may_open_a_new_store_at_the_same_moment(tmp_path: Path, round
         for child in children:
             child.communicate(timeout=60)
         assert [child.returncode for child in children] == [0] * 4
+
+
+def test_a_start_may_meet_another_process_that_closes_the_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """SQLite removes its own files as the last connection closes: also between a start's look at what is there and
+    its look at a file's mode."""
+    Store(tmp_path).close()
+    other = sqlite3.connect(tmp_path / "catalogue.sqlite")
+    other.execute("SELECT count(*) FROM modules").fetchone()
+    assert (tmp_path / "catalogue.sqlite-shm").exists()
+    keep_from_others = folder.keep_from_others
+
+    def close_other_first(path: Path) -> None:
+        other.close()
+        keep_from_others(path)
+
+    monkeypatch.setattr(folder, "keep_from_others", close_other_first)
+    with Store(tmp_path) as store:
+        assert store.missing([store.put(b"a module")]) == []
