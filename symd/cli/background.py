@@ -61,9 +61,7 @@ def command(addresses: tuple[str, ...], http: str, **_others: object) -> int:
     address = next(filter(is_unix, addresses), addresses[0])
     stop = "symd daemon stop" if address == f"unix:{own_socket()}" else f"symd daemon stop --server {address}"
     if _serves(address):
-        write_line(f"symd serves at {address}")
-        complain(f"it was started before, with its own options; {stop} ends it")
-        return 0
+        return _started_before(address, stop)
     options = click.get_current_context().meta[_TYPED]
     log = audit_file()
     with open(_opened(log), "rb", buffering=0) as written:
@@ -71,6 +69,8 @@ def command(addresses: tuple[str, ...], http: str, **_others: object) -> int:
         words = [sys.executable, "-P", "-m", "symd", "serve", *options]
         daemon = BackgroundProgram("symd serve", words, written.fileno())
         lines = daemon.lines(len(dict.fromkeys(addresses)) + bool(http), _START_SECONDS)
+        if daemon.status is not None and _serves(address):  # another start, at the same moment
+            return _started_before(address, stop)
         if daemon.status is not None:
             written.seek(max(begin, written.seek(0, os.SEEK_END) - _LOG_BYTES))
             _show_end(written.read(_LOG_BYTES), daemon.status)
@@ -88,6 +88,12 @@ def _serves(address: str) -> bool:
             return client.health() == "SERVING"
     except SymdError:  # nobody is there, or the daemon that is to be started says who is
         return False
+
+
+def _started_before(address: str, stop: str) -> int:
+    write_line(f"symd serves at {address}")
+    complain(f"it was started before, with its own options; {stop} ends it")
+    return 0
 
 
 def _opened(log: Path) -> int:

@@ -177,6 +177,7 @@ def _health_facts(server: str | None, name: str, timeout: float) -> dict[str, st
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred of unix(7): process, user, group."""
 MILLISECONDS = 1000
+_NOTHING_TO_STOP: Final = "nothing is to be stopped; --server ADDRESS names a daemon that listens elsewhere"
 
 
 @click.command("stop", epilog=example("symd daemon stop\nsymd daemon stop --server unix:/run/symd/symd.sock"))
@@ -197,9 +198,9 @@ def stop(server: str | None, timeout: float) -> None:
             client.server_info()
         except Unavailable as error:
             if error.message.startswith("no daemon"):
-                error.hint = "nothing is to be stopped; --server ADDRESS names a daemon that listens elsewhere"
+                error.hint = _NOTHING_TO_STOP
             raise
-    process = _listening_process(address.removeprefix(UNIX))
+    process = _listening_process(address)
     try:
         ended = os.pidfd_open(process)
         try:
@@ -220,11 +221,20 @@ def stop(server: str | None, timeout: float) -> None:
     write_line(f"symd: stopped the daemon at {address} (process {process})")
 
 
-def _listening_process(path: str) -> int:
+def _listening_process(address: str) -> int:
+    """The process that listens at a Unix socket. Raises Unavailable where nobody does any more, and where it is one of
+    another container, which has no number here (pid_namespaces(7))."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
+        try:
+            connection.connect(address.removeprefix(UNIX))
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise Unavailable("no daemon is running any more", where=address, hint=_NOTHING_TO_STOP) from error
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(found)[0])
+    process = int(_CREDENTIALS.unpack(found)[0])
+    if process == 0:
+        hint = "stop it there"
+        raise Unavailable("the daemon runs in another container (PID namespace)", where=address, hint=hint)
+    return process
 
 
 def _has_ended(descriptor: int, timeout: float) -> bool:

@@ -15,6 +15,7 @@ import pytest
 
 import symd
 from symd import Client
+from symd.cli import background
 from symd.cli.status import size_text
 from symd.config import MIB, default_server
 from symd.engine.files.added_module import chosen_module
@@ -323,4 +324,20 @@ def test_a_daemon_that_does_not_serve_in_time_is_ended(
     late = run("daemon", "start", "--store", f"{tmp_path}/store")
     assert (late.code, late.out) == (3, "")
     assert late.err == "symd: symd serve: not ready within 0.01 seconds, and ended\n"
+    assert processes_with(str(tmp_path)) == []
+
+
+def test_a_start_that_another_was_faster_than_is_a_start(
+    run: Run, elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run("daemon", "start")
+    try:
+        serves = iter([False])  # the first question came before the other daemon listened
+        now = background._serves
+        monkeypatch.setattr(background, "_serves", lambda address: next(serves, None) is not False and now(address))
+        second = run("daemon", "start")
+        assert (second.code, second.out) == (0, first.out) == (0, f"symd serves at {elsewhere}\n")
+        assert second.err == "symd: it was started before, with its own options; symd daemon stop ends it\n"
+    finally:
+        assert run("daemon", "stop").code == 0
     assert processes_with(str(tmp_path)) == []
