@@ -216,6 +216,34 @@ def test_a_signal_ends_a_conversation_whose_input_is_open(tmp_path: Path, number
     assert not list(tmp_path.iterdir())
 
 
+BREAK = """
+import anyio, os, signal, sys
+from symd.server.mcp import server
+
+async def broken(*_):
+    if sys.argv[1] == "interrupted":
+        os.kill(os.getpid(), signal.SIGINT)
+    try:
+        await anyio.sleep(0.05)
+    finally:
+        raise ExceptionGroup("of a task group", [anyio.BrokenResourceError()])
+
+server.server, server.converse = lambda *_: None, broken
+try:
+    server.serve(None, lambda: None, "")
+except BaseException as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize(("how", "raised"), [("interrupted", "KeyboardInterrupt"), ("by itself", "ExceptionGroup")])
+def test_what_breaks_while_a_signal_ends_a_conversation_is_no_error(how: str, raised: str) -> None:
+    """The package's own relay may find its receiver gone before it is cancelled itself."""
+    command = [sys.executable, "-c", BREAK, how]
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, text=True, timeout=PATIENCE, check=True)
+    assert (done.stdout, done.stderr) == (f"{raised}\n", "")
+
+
 def test_standard_input_is_the_protocols() -> None:
     [refused] = asked([("info", {"file": "-"})])
     assert "standard input carries the protocol" in refused

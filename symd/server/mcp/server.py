@@ -4,6 +4,7 @@ after every question is answered; the package by itself drops the answers that a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import wraps
 from typing import Annotated, Any, Final, ParamSpec, cast
@@ -115,7 +116,13 @@ def serve(tools: Tools, lines: Callable[[], AsyncIterator[str]], files: str) -> 
     begins them; ``files`` says which files may be named."""
 
     async def served() -> None:
-        await converse(server(tools, files), lines())
+        try:
+            await converse(server(tools, files), lines())
+        except ExceptionGroup:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # a relay of the package may break instead of being cancelled
+                raise asyncio.CancelledError from None
+            raise
 
     anyio.run(served)
 
