@@ -240,8 +240,9 @@ def _correct_names(rows: Any, found: InlinedCalls, named: bytearray) -> cython.i
     The assembler writes a name only where the context changes, so that a row which it is not written for may be another
     function's that is inlined at the same place. The names that are written for rows of the same place, of the same
     call if there are any, decide. Instances of one template share their lines. Now and then it writes the name of the
-    row before again: where several functions are written for one place, that of most calls is believed, and a row with
-    another one has no name.
+    inlined row before again. So where several functions are written for one place, as for those that a macro makes,
+    those are believed that some row there has and the inlined row before has not; where there are none, that of most
+    calls. A row with another one has no name.
     """
     site = cython.declare(cython.const[cython.uint][::1])
     is_named = cython.declare(cython.const[cython.uchar][::1])
@@ -270,18 +271,21 @@ def _correct_names(rows: Any, found: InlinedCalls, named: bytearray) -> cython.i
         else:
             name[row] = 0
     numbers, distinct = ranked(keys)
-    is_written = bytearray(len(distinct))
+    is_written, is_certain = bytearray(len(distinct)), bytearray(len(distinct))
     number = cython.declare(cython.const[cython.uint][::1])
     written = cython.declare(cython.uchar[::1])
-    number, written = numbers, is_written
+    certain = cython.declare(cython.uchar[::1])
+    is_new = cython.declare(cython.const[cython.uchar][::1])
+    number, written, certain, is_new = numbers, is_written, is_certain, _new_names(rows, named)
     at = 0
     for row in range(len(site)):
         if site[row]:
             written[number[at]] |= is_named[row]
+            certain[number[at]] |= is_new[row]
             at += 1
     corrected = cython.declare(cython.const[cython.uint][::1])
     kept = cython.declare(cython.const[cython.uchar][::1])
-    corrected, kept = _meant_names(pairs, distinct, is_written, found.names)
+    corrected, kept = _meant_names(pairs, distinct, is_written, is_certain, found.names)
     at = 0
     for row in range(len(site)):
         if site[row]:
@@ -320,11 +324,36 @@ def _places_and_calls(rows: Any, found: InlinedCalls) -> tuple[array[int], array
     return ranked(places[:kept])[0], ranked(calls[:kept])[0]
 
 
+@cython.cfunc
+def _new_names(rows: Any, named: bytearray) -> bytearray:
+    """Whether each row has a name that is written for it and is not that of the inlined row before."""
+    ends = cython.declare(cython.const[cython.longlong][::1])
+    context = cython.declare(cython.const[cython.ulonglong][::1])
+    name = cython.declare(cython.const[cython.ulonglong][::1])
+    is_named = cython.declare(cython.const[cython.uchar][::1])
+    is_new = cython.declare(cython.uchar[::1])
+    found = bytearray(len(named))
+    ends, context, name, is_named, is_new = rows.ends, rows.context, rows.name, named, found
+    sequence: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    first: cython.Py_ssize_t = 0
+    before: cython.Py_ssize_t  # the last inlined row of the sequence, or -1
+    for sequence in range(len(ends)):
+        before = -1
+        for row in range(first, ends[sequence]):
+            if context[row]:
+                is_new[row] = is_named[row] and (before < 0 or name[row] != name[before])
+                before = row
+        first = ends[sequence]
+    return found
+
+
 def _meant_names(
-    pairs: Sequence[int], distinct: Sequence[int], is_written: bytearray, names: tuple[str, ...]
+    pairs: Sequence[int], distinct: Sequence[int], is_written: bytearray, is_certain: bytearray, names: tuple[str, ...]
 ) -> tuple[array[int], bytearray]:
     """For each of ``distinct``, a number in ``pairs`` (place and call) and a name, the name of rows that it is not
-    written for, and whether it is kept where it is."""
+    written for, and whether it is kept where it is. ``is_certain`` says of which a row has it that is not the name of
+    the row before."""
     families = NameFamilies(names)
     triples = [(pairs[key >> 32] >> 32, key >> 32, key & 0xFFFFFFFF) for key in distinct]
     written = [
@@ -332,7 +361,10 @@ def _meant_names(
         for (place, pair, name), is_there in zip(triples, is_written, strict=True)
         if is_there
     ]
-    stale = _stale_families(written, families)
+    certain = {
+        (place, families.of(name)) for (place, _, name), is_sure in zip(triples, is_certain, strict=True) if is_sure
+    }
+    stale = _stale_families(written, certain, families)
     at_call: dict[int, Families] = {}
     anywhere: dict[int, Families] = {}
     of_call: dict[int, Families] = {}
@@ -352,9 +384,11 @@ def _meant_names(
     return corrected, is_kept
 
 
-def _stale_families(written: Sequence[tuple[int, int, int, int]], families: NameFamilies) -> set[tuple[int, int]]:
-    """The places and families that are not believed: another family has as many calls there, and neither is a lambda of
-    the other."""
+def _stale_families(
+    written: Sequence[tuple[int, int, int, int]], certain: set[tuple[int, int]], families: NameFamilies
+) -> set[tuple[int, int]]:
+    """The places and families that are not believed: others are ``certain`` there, or, where none is, another one has as
+    many calls, and neither is a lambda of the other."""
     calls: dict[int, dict[int, int]] = {}
     for place, _, family, _ in written:
         known = calls.setdefault(place, {})
@@ -362,6 +396,14 @@ def _stale_families(written: Sequence[tuple[int, int, int, int]], families: Name
     found: set[tuple[int, int]] = set()
     for place, known in calls.items():
         if len(known) == 1:
+            continue
+        sure = [family for family in known if (place, family) in certain]
+        if sure:
+            found |= {
+                (place, family)
+                for family in known
+                if family not in sure and not any(families.is_local(family, one) for one in sure)
+            }
             continue
         most = max(known, key=known.__getitem__)
         found |= {(place, family) for family in known if family != most and not families.is_local(family, most)}

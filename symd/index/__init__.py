@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from symd import found
 
-VERSION = 26
+VERSION = 27
 """The version of index files that is written and read; docs/index-format.md says what each one changed."""
 
 MAX_COLUMN_BYTES = 1 << 33

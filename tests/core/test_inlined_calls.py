@@ -202,16 +202,29 @@ def test_a_name_that_alone_changes_is_that_of_the_lines() -> None:
     assert doubts == [False, False, False, True, False, False, False]
 
 
-def test_where_lines_have_names_of_two_functions_there_is_none() -> None:
+def test_two_functions_on_one_line_have_their_names() -> None:
+    """A macro may make both. A row without a name of its own may be of either."""
     lines = read(named_rows((2, 0), (2, 2), (2, None)))
-    assert [name for *_, name in said(lines)[1:]] == ["", "", ""]
+    assert [name for *_, name in said(lines)[1:]] == ["f", "g", ""]
 
 
-def test_the_name_that_most_calls_write_for_a_line_is_believed() -> None:
-    """The assembler writes the name of the row before again now and then."""
-    twice = (line(9), COPY, call(1, 0), line(-8), COPY, call(0, 0), pc(16), line(9), COPY, call(3, 0), line(-9), COPY)
-    lines = read(table(start(), *twice, call(1, 2), pc(16), COPY, pc(16), END))
-    assert [name for *_, site, name in said(lines) if site] == ["f", "f", ""]
+def test_the_name_of_the_row_before_is_not_believed_for_a_line_of_another_function() -> None:
+    """The assembler writes the name of the row before again now and then, which is line 7 of g here."""
+    lines = read(named_rows((2, 0), (7, 2), (2, 2)))
+    assert [name for *_, name in said(lines)[1:]] == ["f", "g", ""]
+    elsewhere = read(named_rows((2, 0), (7, 2), (2, 2), (3, 0), (2, 2)))
+    assert [name for *_, name in said(elsewhere)[1:]] == ["f", "g", "g", "f", "g"]
+
+
+def test_of_names_that_all_are_those_of_the_rows_before_that_of_most_calls_is_believed() -> None:
+    """Line 2 has f twice and g once, each time behind a row of the function that has the name."""
+    written = [(5, "f"), (2, "f"), (5, "f"), (2, "f"), (7, "g"), (2, "g")]
+    program = [start(), line(9)]
+    for number, (where, name) in enumerate(written):
+        of_call = call(2 * number + 1, "f g".index(name))
+        program += [call(0, 0), COPY, of_call, line(where - 10), COPY, line(10 - where), pc(16)]
+    found = said(read(table(*program, END)))
+    assert [(at, name) for _, at, site, name in found if site] == [*written[:-1], (2, "")]
 
 
 def test_a_lambda_may_stand_in_one_line_with_its_function() -> None:
