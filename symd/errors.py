@@ -171,7 +171,7 @@ class ObjectNotFound(NotFound):
         ending = [each for each in paths if path and each.endswith(path)]
         hint = ""
         if paths == [""]:
-            hint = "the module is one itself: leave the path out"
+            hint = "the file is itself the code object: leave the path out"
         elif len(ending) == 1:
             hint = f"did you mean {ending[0][:200]!r}?"
         elif paths:
@@ -304,7 +304,7 @@ answered."""
 
 def extra_hint(extra: str) -> str:
     """What to install where an extra is missing. The distribution is symd-gpu: PyPI's project symd is another one."""
-    return f"pip install './symd[{extra}]', where ./symd is a clone or a wheel of symd"
+    return f"pip install '.[{extra}]' in a clone of symd, or with the name of a wheel instead of the dot"
 
 
 def by_reason(reason: str) -> type[SymdError] | None:

@@ -157,12 +157,12 @@ def command(
 ) -> int:
     """Show the hottest places in PROFILE, hottest first.
 
-    PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts for the
-    innermost frame where it was taken; the frames that it was inlined into follow. Samples outside all modules are
-    shown on a line of their own, so the shares of --top 0 add up to 100%. If a profile counts stall reasons, each
-    place's largest ones are shown with their shares. Exit code 1: PROFILE has samples, but none in a known module
-    (without -m, --by kernel also sums by the names that PROFILE gives its kernels), or none in the kernel that
-    --kernel names.
+    PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts for
+    the innermost frame where it was taken; the frames that it was inlined into follow. Samples outside all modules
+    are shown on a line of their own, so the shares of --top 0 add up to 100%. If a profile counts stall reasons,
+    each place's largest ones are shown with their shares. symd top is symd hot --by function. Exit code 1: PROFILE
+    has samples, but none in a known module (without -m, --by kernel also sums by the names that PROFILE gives its
+    kernels), or none in the kernel that --kernel names.
     """
     data = read_input(source, limits, expand=False)
     if name is None:

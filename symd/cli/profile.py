@@ -479,7 +479,7 @@ def _report(report: Report, as_json: bool) -> None:
         weight = report.weight
         share = 100 * weight.left / weight.total if weight.total else 0
         complain(
-            f"{weight.left:,} of {weight.total:,} {weight.unit} ({share:.1f} %) have no symbols where they were taken"
+            f"{weight.left:,} of {weight.total:,} {weight.unit} ({share:.1f}%) have no symbols where they were taken"
         )
     say_notes(report.notes)
 

@@ -177,7 +177,7 @@ def _health_facts(server: str | None, name: str, timeout: float) -> dict[str, st
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred of unix(7): process, user, group."""
 MILLISECONDS = 1000
-_NOTHING_TO_STOP: Final = "nothing is to be stopped; --server ADDRESS names a daemon that listens elsewhere"
+_NOTHING_TO_STOP: Final = "nothing to stop; --server ADDRESS names a daemon that listens elsewhere"
 
 
 @click.command("stop", epilog=example("symd daemon stop\nsymd daemon stop --server unix:/run/symd/symd.sock"))

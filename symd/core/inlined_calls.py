@@ -387,8 +387,8 @@ def _meant_names(
 def _stale_families(
     written: Sequence[tuple[int, int, int, int]], certain: set[tuple[int, int]], families: NameFamilies
 ) -> set[tuple[int, int]]:
-    """The places and families that are not believed: others are ``certain`` there, or, where none is, another one has as
-    many calls, and neither is a lambda of the other."""
+    """The places and families that are not believed: others are ``certain`` there, or, where none is, another one has
+    as many calls, and neither is a lambda of the other."""
     calls: dict[int, dict[int, int]] = {}
     for place, _, family, _ in written:
         known = calls.setdefault(place, {})

@@ -186,7 +186,6 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
     for sample in message.sample:
         spending.read(len(sample.label))
         found.samples.append(_sample(sample, numbers, len(types), profile.strings))
-    found.notes.append("pprof has no timestamps")
     return found
 
 
@@ -205,15 +204,22 @@ def _sample(sample: pprof_pb2.Sample, numbers: dict[int, int], columns: int, str
     values = tuple(sample.value)
     if len(values) != columns:
         raise Malformed(f"a sample has {len(values)} values, and there are {columns} types of them", where=WHERE)
-    labels = tuple((strings.text(one.key), strings.text(one.str) or one.num) for one in sample.label)
+    time, labels = None, list[tuple[str, str | int]]()
+    for one in sample.label:
+        key = strings.text(one.key)
+        if key == TIMESTAMP and strings.text(one.num_unit) == _NANOSECONDS:
+            time = one.num
+        else:
+            labels.append((key, strings.text(one.str) or one.num))
     try:
-        return Sample(tuple(numbers[one] for one in sample.location_id), values, labels=labels)
+        return Sample(tuple(numbers[one] for one in sample.location_id), values, time, labels=tuple(labels))
     except KeyError as error:
         raise Malformed(f"a sample names location {error}, which is not there", where=WHERE) from error
 
 
 TIMESTAMP = "timestamp"
 """The label that holds the time of a sample, in nanoseconds: pprof has no field for it."""
+_NANOSECONDS = "nanoseconds"
 
 
 def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
@@ -262,5 +268,5 @@ def _add_sample(message: pprof_pb2.Profile, strings: StringTable, sample: Sample
         else:
             added.label.add(key=strings.number(key), num=whole(value))
     if sample.time is not None:
-        unit = strings.number("nanoseconds")
+        unit = strings.number(_NANOSECONDS)
         added.label.add(key=strings.number(TIMESTAMP), num=whole(sample.time), num_unit=unit)

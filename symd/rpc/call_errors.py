@@ -52,7 +52,7 @@ _ENDED_DAEMON_HINT: Final = "try again when `symd health` says SERVING; the daem
 _EACH_DAEMON_HINT: Final = (
     "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
 )
-_HOST_NAME_HINT: Final = "write a name that the domain name system knows"
+_HOST_NAME_HINT: Final = "check the host name (DNS, /etc/hosts)"
 _SOCKET_GROUP_HINT: Final = "symd serve --socket-group lets a group in"
 _OTHER_NAME: Final = "Hostname Verification Check failed"
 _NOT_VERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"

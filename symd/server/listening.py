@@ -191,10 +191,8 @@ def _check_plain(address: str, authenticator: Authenticator) -> None:
         ways, what = "give --tls-cert and --tls-key too", "tokens would be read on their way"
     else:
         ways = "give --tls-cert and --tls-key, or listen at unix:PATH, or at 127.0.0.1 with --access FILE"
-        what = "whoever reaches it would be let in, any user of this machine at least"
-    raise FailedPrecondition(
-        ways, where=address, hint=f"no plain TCP: {what}; --insecure is for who wants it all the same"
-    )
+        what = "it lets in anyone who can reach the port, at least every user of this machine"
+    raise FailedPrecondition(ways, where=address, hint=f"no plain TCP: {what}; --insecure accepts that")
 
 
 @contextmanager

@@ -125,7 +125,7 @@ class ModuleLog:
 
     def _check(self, connection: Connection, position: Position) -> None:
         metadata = {"resume_token": str(position)}
-        hint = "watch again without a resume token: what is there now is told first"
+        hint = "watch again without a resume token: the watch then starts with what is there now"
         last = _last(self._catalogue, connection)
         if position.log != _id(connection) or position.sequence > last:
             raise PositionLost(

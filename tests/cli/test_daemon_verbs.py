@@ -234,7 +234,7 @@ def test_a_store_of_less_than_a_mebibyte_has_bytes() -> None:
 def test_stop_without_a_daemon_does_not_tell_to_start_one(run: Run, tmp_path: Path) -> None:
     done = run("daemon", "stop", "--server", f"unix:{tmp_path}/none.sock")
     assert (done.code, "no daemon is running" in done.err, "start one" in done.err) == (3, True, False), done.err
-    assert "nothing is to be stopped; --server ADDRESS names a daemon that listens elsewhere" in done.err
+    assert "nothing to stop; --server ADDRESS names a daemon that listens elsewhere" in done.err
 
 
 def processes_with(text: str) -> list[int]:

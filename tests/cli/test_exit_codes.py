@@ -152,9 +152,7 @@ def test_a_daemon_that_is_not_there(run: Run, verb: str, tmp_path: Path, monkeyp
     outcome = run(verb, "--server", f"unix:{tmp_path}/nobody", *more, *filled(arguments, file, tmp_path))
     assert outcome.code == FAILED, outcome
     hint = (
-        f"start one with `symd daemon start --address unix:{tmp_path}/nobody`"
-        if verb != "stop"
-        else "nothing is to be stopped"
+        f"start one with `symd daemon start --address unix:{tmp_path}/nobody`" if verb != "stop" else "nothing to stop"
     )
     assert f"no such socket ({hint}" in outcome.err
     assert one_line(outcome.err.splitlines(keepends=True)[-1])  # collect says first what it took

@@ -281,7 +281,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(run: Run, monkeypat
     monkeypatch.setattr("symd.cli.mcp.find_spec", lambda name: None)
     done = run("mcp")
     assert done.code == 3
-    assert "pip install './symd[mcp]'" in done.err
+    assert "pip install '.[mcp]'" in done.err
 
 
 @pytest.fixture

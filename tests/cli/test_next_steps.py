@@ -289,7 +289,7 @@ def test_hints_name_the_file_that_was_asked(run: Run, tmp_path: Path) -> None:
     [
         ("cuda/bin/tonemap.default.fatbin", "sm_90", "there are 'sm_90a', 'sm_80'"),
         ("amdgpu/bin/aligned.bundle", "gfx900", "did you mean 'hipv4-amdgcn-amd-amdhsa--gfx900'? Write symd "),
-        ("amdgpu/bin/v4-gfx900.co", "gfx900", "the module is one itself: leave the path out"),
+        ("amdgpu/bin/v4-gfx900.co", "gfx900", "the file is itself the code object: leave the path out"),
     ],
 )
 @pytest.mark.parametrize("verb", [["symbolize", "0x10"], ["lines"], ["variables", "0x10"], ["verify"]])

@@ -38,7 +38,7 @@ def test_a_profile_is_symbolized_and_the_report_goes_to_stderr(run: Run, tmp_pat
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err.splitlines() == [
         "symd: pprof: 8 locations: 5 resolved, 1 had symbols, 2 left as they were: 1 OUTSIDE_TEXT, 1 UNKNOWN_MODULE",
-        "symd: 12 of 28 samples (42.9 %) have no symbols where they were taken",
+        "symd: 12 of 28 samples (42.9%) have no symbols where they were taken",
         "symd: no module was given for [jit]",
     ]
     assert b"shade.hip" in gzip.decompress(out.read_bytes())
@@ -256,12 +256,12 @@ def test_wrong_calls_of_to_say_what_is_wrong(run: Run, arguments: tuple[str, ...
 def test_the_report_says_how_much_of_the_values_is_left(run: Run, tmp_path: Path):
     """Two of six rows are few; what they weigh is another thing."""
     outcome = run("profile", "-m", ZEBIN, SAMPLES / "stalls.csv", tmp_path / "out.csv")
-    assert "symd: 15 of 592 Events (2.5 %) have no symbols where they were taken" in outcome.err
+    assert "symd: 15 of 592 Events (2.5%) have no symbols where they were taken" in outcome.err
     [report] = run("profile", "--json", "-m", ZEBIN, SAMPLES / "stalls.csv", tmp_path / "out.csv").json
     assert report["weight"] == {"unit": "Events", "total": 592, "left": 15}
     (tmp_path / "in.folded").write_text("main;smooth+0x290 1\nmain;other+0x10 99\n")
     outcome = run("profile", "-m", ZEBIN, tmp_path / "in.folded", tmp_path / "out.folded")
-    assert "symd: 99 of 100 samples (99.0 %) have no symbols where they were taken" in outcome.err
+    assert "symd: 99 of 100 samples (99.0%) have no symbols where they were taken" in outcome.err
     (tmp_path / "in.folded").write_text("main;smooth+0x290 1\n")
     assert "%" not in run("profile", "-m", ZEBIN, tmp_path / "in.folded", tmp_path / "out.folded").err
 

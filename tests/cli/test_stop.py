@@ -73,7 +73,7 @@ def test_one_that_ends_by_itself_meanwhile_is_no_fault(run: Run, tmp_path: Path,
         monkeypatch.setattr(Client, "server_info", ended)
         outcome = run("daemon", "stop", "--server", address)
         assert (outcome.code, outcome.out) == (3, "")
-        assert outcome.err.startswith(f"symd: {address}: no daemon is running any more (nothing is to be stopped; ")
+        assert outcome.err.startswith(f"symd: {address}: no daemon is running any more (nothing to stop; ")
     finally:
         process.kill()
         process.wait()

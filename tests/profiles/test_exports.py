@@ -186,6 +186,9 @@ def test_times_are_kept_or_their_absence_is_told(resolver, sample):
     assert {one.stack_sample.task_context.pid for one in packets(timed.data).packet[1:]} == {4711}
     firefox = json.loads(profiles.convert(sample("pc_sampling.json"), resolver, "firefox").data)
     assert firefox["threads"][0]["samples"]["time"] == [0, 6e-5, 8e-5, 18e-5, 28e-5, 38e-5, 48e-5]
+    by_way_of_pprof = profiles.convert(sample("pc_sampling.json"), resolver, "pprof").data
+    again = json.loads(profiles.convert(by_way_of_pprof, resolver, "firefox").data)
+    assert again["threads"][0]["samples"]["time"] == firefox["threads"][0]["samples"]["time"]
     for to in ("perfetto", "firefox"):
         untimed = profiles.convert(sample("stalls.csv"), resolver, to)
         assert "has no times" in " ".join(untimed.notes)

@@ -185,7 +185,7 @@ def test_without_the_extra_a_collector_by_name_is_refused_and_one_of_the_environ
     monkeypatch.setattr(lifecycle, "_NEEDED", ("nothing.of.the.kind",))
     with pytest.raises(FailedPrecondition, match="not installed") as caught, lifecycle.tracing("http://localhost:4317"):
         pass
-    assert "'./symd[otel]'" in caught.value.hint
+    assert "'.[otel]'" in caught.value.hint
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317")
     with lifecycle.tracing("") as spans:
         assert spans is None

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
@@ -64,10 +64,14 @@ class Replicas:
         self._database, self._variables, self._folder = database, {**os.environ, **variables}, folder
         self.storage = variables
         """The variables with which clients find the S3 server."""
-        self._port = free_port()
+        self._port = free_port(count)
         self._processes: list[subprocess.Popen[str]] = [self._begun(number) for number in range(count)]
-        for number in range(count):
-            self._wait(number)
+        try:
+            for number in range(count):
+                self._wait(number)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def addresses(self) -> list[str]:
@@ -127,10 +131,15 @@ def replicas(count: int) -> Iterator[tuple[Replicas, str]]:
         yield daemons, database
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+def free_port(count: int) -> int:
+    """A port that is free at so many addresses, and below those that Linux gives to whoever asks for any (ip(7),
+    ip_local_port_range), so that nobody gets it until the daemons listen."""
+    while True:
+        port = random.SystemRandom().randrange(16_000, 32_000)
+        with ExitStack() as stack, suppress(OSError):
+            for number in range(count):
+                stack.enter_context(socket.socket()).bind((f"127.0.0.{number + 1}", port))
+            return port
 
 
 def variant(number: int) -> bytes:
