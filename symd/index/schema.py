@@ -2,7 +2,7 @@
 readers ask ``Columns`` for them, an opened file is checked against them, and docs/index-format.md has a line for each.
 
 To change a column, change it here, where it is written, where it is read and in docs/index-format.md, and raise
-``symd.index.VERSION``, whose reason that page gives, too."""
+``symd.index.VERSION``, whose reason that page gives, too ("An index column" in CONTRIBUTING.md says where)."""
 
 from __future__ import annotations
 

@@ -375,7 +375,7 @@ def test_where_the_daemon_that_needs_no_address_is_missing_none_is_named(tmp_pat
 @pytest.mark.parametrize("scheme", ["", "tls:"])
 def test_a_name_that_has_no_address_and_a_port_that_nobody_listens_at(scheme):
     said = reason(f"{scheme}nobody.invalid:5")
-    assert "the name nobody.invalid cannot be resolved (write a name that" in said
+    assert "the name nobody.invalid cannot be resolved (check the host name" in said
     assert "serve" not in said
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]

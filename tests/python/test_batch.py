@@ -118,7 +118,7 @@ def test_what_cannot_be_meant_is_said(tmp_path: Path) -> None:
 
 def test_without_arrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symd.profiles.sample_tables.sample_files.find_spec", lambda _: None)
-    with pytest.raises(ToolMissing, match=r"pip install './symd\[data\]'"):
+    with pytest.raises(ToolMissing, match=r"pip install '.\[data\]'"):
         symd.BatchSymbolizer(MODULE)
 
 

@@ -113,7 +113,7 @@ def test_an_instruction_is_a_row(cubin: symd.Module) -> None:
 @pytest.mark.parametrize("package", ["pandas", "pyarrow"])
 def test_what_is_not_installed_is_said_with_what_to_do(answers, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ToolMissing, match=rf"{package} is not installed here \(pip install './symd\[data\]'"):
+    with pytest.raises(ToolMissing, match=rf"{package} is not installed here \(pip install '.\[data\]'"):
         answers.to_pandas() if package == "pandas" else answers.to_arrow()
 
 

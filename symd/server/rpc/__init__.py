@@ -13,6 +13,7 @@
 nobody needs it). ``answering.method`` declares what right a client needs, without which no server is built, and how the
 call is answered where the method is neither a question nor a stream like others. The function runs in a thread of the
 method's work queue. One that streams takes or returns an iterator of messages, in a thread of its own that waits; what
-it works at is done in a work queue (``WorkQueue.run_for``, ``WorkQueue.each_for``). Whatever is raised becomes a status
+it works at is done in a work queue (``WorkQueue.run_for``, ``WorkQueue.each_for``). Where the engine may search for
+long, it is called inside ``guard.cancelled_with_call``. Whatever is raised becomes a status
 in ``server/guard.py``.
 """
